@@ -19,7 +19,7 @@ usage: ecru-bench [TOPIC | ROW [NUMBER]]... [OPTION]...
   --repeats N       disturbed rounds of a row that are run again, at most (default: as many as rounds)
   --save NAME       keep the results in bench/results/<processor>/<date>-NAME.json, and a page beside
                     it; only from a clean tree; the name of a topic selects its rows if no others are
-  --allow-dirty     keep them all the same, marked; `cargo xtask numbers` refuses such a file
+  --allow-dirty     keep them all the same, marked; `bench/report.py` refuses such a file
   --resume FILE     go on with an interrupted run: its rows, rounds and file
   --list            print the rows and end";
 

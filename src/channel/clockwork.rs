@@ -2,27 +2,14 @@
 
 use std::panic;
 use std::sync::Weak;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::core::{Channel, ChannelGuard, ask};
 use super::fast_path::{Accepts, TryRecv};
-use super::state::ChannelKind;
+use super::state::{ChannelKind, Clockwork};
 use crate::base::alarm::{Alarm, Ring};
 use crate::base::clock;
 use crate::park::{Node, Role};
-
-/// The maker of a channel's timed values.
-pub(super) struct Clockwork<T> {
-    /// The time of the next value, or `None` if there are no more values.
-    pub(super) next: Option<Instant>,
-    /// `None` if there is only one value.
-    pub(super) period: Option<Duration>,
-    /// Makes a value from the time at which it was due. Timed values are instants, so this is the
-    /// identity. It tells a generic channel that its values are instants.
-    pub(super) make: fn(Instant) -> T,
-    /// The channel itself, for its alarms.
-    pub(super) channel: Weak<dyn Ring>,
-}
 
 impl<T> Clockwork<T> {
     /// Sets the time of the next value, after one has been taken.

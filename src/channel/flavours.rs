@@ -3,11 +3,10 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use super::clockwork::Clockwork;
 use super::core::Channel;
 use super::receiver::Receiver;
 use super::sender::Sender;
-use super::state::{ChannelKind, ChannelState};
+use super::state::{ChannelKind, ChannelState, Clockwork};
 use crate::base::alarm::Ring;
 use crate::base::clock;
 

@@ -6,17 +6,53 @@ use super::errors::RecvError;
 use super::receiver::Receiver;
 use crate::task::{CancelReason, Cancelled};
 
+impl<T> Receiver<T> {
+    /// Returns an iterator that waits for each value. It ends when the channel is empty and
+    /// disconnected, or when a wait is cancelled. [`results`](Receiver::results) tells the two
+    /// apart.
+    #[must_use]
+    pub fn iter(&self) -> Iter<'_, T> {
+        Iter { receiver: self, over: false }
+    }
+
+    /// Returns an iterator over the values that [`try_recv`](Receiver::try_recv) finds, which ends
+    /// when it finds none.
+    #[must_use]
+    pub fn try_iter(&self) -> TryIter<'_, T> {
+        TryIter { receiver: self }
+    }
+
+    /// Returns an iterator like [`iter`](Receiver::iter) that yields an `Err` as its last item if a
+    /// wait was cancelled.
+    #[must_use]
+    pub fn results(&self) -> Results<'_, T> {
+        Results { receiver: self, over: false }
+    }
+}
+
+impl<T> IntoIterator for Receiver<T> {
+    type Item = T;
+    type IntoIter = IntoIter<T>;
+
+    fn into_iter(self) -> IntoIter<T> {
+        IntoIter { receiver: self, over: false }
+    }
+}
+
+impl<'a, T> IntoIterator for &'a Receiver<T> {
+    type Item = T;
+    type IntoIter = Iter<'a, T>;
+
+    fn into_iter(self) -> Iter<'a, T> {
+        self.iter()
+    }
+}
+
 /// The iterator returned by [`Receiver::iter`].
 #[derive(Debug)]
 pub struct Iter<'a, T> {
     receiver: &'a Receiver<T>,
     over: bool,
-}
-
-impl<'a, T> Iter<'a, T> {
-    pub(super) fn new(receiver: &'a Receiver<T>) -> Iter<'a, T> {
-        Iter { receiver, over: false }
-    }
 }
 
 impl<T> Iterator for Iter<'_, T> {
@@ -40,12 +76,6 @@ pub struct TryIter<'a, T> {
     receiver: &'a Receiver<T>,
 }
 
-impl<'a, T> TryIter<'a, T> {
-    pub(super) fn new(receiver: &'a Receiver<T>) -> TryIter<'a, T> {
-        TryIter { receiver }
-    }
-}
-
 impl<T> Iterator for TryIter<'_, T> {
     type Item = T;
 
@@ -59,12 +89,6 @@ impl<T> Iterator for TryIter<'_, T> {
 pub struct IntoIter<T> {
     receiver: Receiver<T>,
     over: bool,
-}
-
-impl<T> IntoIter<T> {
-    pub(super) fn new(receiver: Receiver<T>) -> IntoIter<T> {
-        IntoIter { receiver, over: false }
-    }
 }
 
 impl<T> Iterator for IntoIter<T> {
@@ -87,12 +111,6 @@ impl<T> FusedIterator for IntoIter<T> {}
 pub struct Results<'a, T> {
     receiver: &'a Receiver<T>,
     over: bool,
-}
-
-impl<'a, T> Results<'a, T> {
-    pub(super) fn new(receiver: &'a Receiver<T>) -> Results<'a, T> {
-        Results { receiver, over: false }
-    }
 }
 
 impl<T> Iterator for Results<'_, T> {

@@ -10,7 +10,6 @@ use super::closer::Closer;
 use super::core::Channel;
 use super::errors::{RecvError, RecvTimeoutError, TryRecvError};
 use super::fast_path::TryRecv;
-use super::iter::{IntoIter, Iter, Results, TryIter};
 use crate::base::clock;
 use crate::base::sync::atomic::Ordering;
 
@@ -143,28 +142,6 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Returns an iterator that waits for each value. It ends when the channel is empty and
-    /// disconnected, or when a wait is cancelled. [`results`](Receiver::results) tells the two
-    /// apart.
-    #[must_use]
-    pub fn iter(&self) -> Iter<'_, T> {
-        Iter::new(self)
-    }
-
-    /// Returns an iterator over the values that [`try_recv`](Receiver::try_recv) finds, which ends
-    /// when it finds none.
-    #[must_use]
-    pub fn try_iter(&self) -> TryIter<'_, T> {
-        TryIter::new(self)
-    }
-
-    /// Returns an iterator like [`iter`](Receiver::iter) that yields an `Err` as its last item if a
-    /// wait was cancelled.
-    #[must_use]
-    pub fn results(&self) -> Results<'_, T> {
-        Results::new(self)
-    }
-
     /// Returns the number of values in the channel.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -253,24 +230,6 @@ impl<T> Drop for Receiver<T> {
         if self.channel.receiver_count.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.channel.receivers_have_gone();
         }
-    }
-}
-
-impl<T> IntoIterator for Receiver<T> {
-    type Item = T;
-    type IntoIter = IntoIter<T>;
-
-    fn into_iter(self) -> IntoIter<T> {
-        IntoIter::new(self)
-    }
-}
-
-impl<'a, T> IntoIterator for &'a Receiver<T> {
-    type Item = T;
-    type IntoIter = Iter<'a, T>;
-
-    fn into_iter(self) -> Iter<'a, T> {
-        self.iter()
     }
 }
 

@@ -2,12 +2,12 @@
 //! reservations. The invariants are in [`core`](super::core).
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::sync::Weak;
+use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
-use super::clockwork::Clockwork;
-use crate::base::alarm::Alarm;
+use crate::base::alarm::{Alarm, Ring};
 use crate::park::Queue;
 
 /// A channel's stage of life. Each phase leads only to later ones.
@@ -43,6 +43,19 @@ pub(super) enum ChannelKind<T> {
     /// There are no values and no senders: the channel comes from `never()`. All such channels
     /// count as one.
     Never,
+}
+
+/// The maker of a channel's timed values.
+pub(super) struct Clockwork<T> {
+    /// The time of the next value, or `None` if there are no more values.
+    pub(super) next: Option<Instant>,
+    /// `None` if there is only one value.
+    pub(super) period: Option<Duration>,
+    /// Makes a value from the time at which it was due. Timed values are instants, so this is the
+    /// identity. It tells a generic channel that its values are instants.
+    pub(super) make: fn(Instant) -> T,
+    /// The channel itself, for its alarms.
+    pub(super) channel: Weak<dyn Ring>,
 }
 
 #[repr(C)]

@@ -16,8 +16,6 @@ use std::marker::PhantomData;
 use std::thread;
 
 use crate::base::local;
-#[cfg(all(panic = "unwind", not(target_arch = "arm"), not(any(ecru_baton, miri, loom))))]
-use crate::base::report;
 
 /// Records that the running stack, which unwinds, is about to be switched away from.
 #[cold]
@@ -58,20 +56,6 @@ pub(crate) fn is_panicking() -> bool {
 #[cold]
 fn is_own() -> bool {
     !some_at_rest() && local::with(|local| local.forced_unwindings.get()) == 0
-}
-
-/// Aborts the process if the panic hook runs on a coroutine's own stack, which has these bounds and
-/// is about to be suspended.
-pub(super) fn refuse_in_hook(top: usize, size: usize) {
-    #[cfg(all(panic = "unwind", not(target_arch = "arm"), not(any(ecru_baton, miri, loom))))]
-    if super::panic_hook::is_running_on(top, size) {
-        report::last_words(
-            "ecru: the panic hook called `suspend` in the coroutine that panics. The next panic on this thread would abort \
-             the process, so it is aborted now. Let the hook neither suspend nor resume its own coroutine",
-        );
-        std::process::abort();
-    }
-    let _ = (top, size);
 }
 
 /// The forced unwinding of a coroutine that was dropped.

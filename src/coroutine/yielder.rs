@@ -155,7 +155,7 @@ impl<In, Yield> Yielder<In, Yield> {
         if !thread::panicking() {
             return SUSPENDED;
         }
-        panics::refuse_in_hook(top, self.control.size);
+        refuse_in_hook(top, self.control.size);
         if !self.suspender().is_unwinding(top, self.control.size) {
             return SUSPENDED;
         }
@@ -241,4 +241,18 @@ impl<In, Yield> fmt::Debug for Yielder<In, Yield> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Yielder").finish_non_exhaustive()
     }
+}
+
+/// Aborts the process if the panic hook runs on a coroutine's own stack, which has these bounds and
+/// is about to be suspended.
+fn refuse_in_hook(top: usize, size: usize) {
+    #[cfg(all(panic = "unwind", not(target_arch = "arm"), not(any(ecru_baton, miri, loom))))]
+    if super::panic_hook::is_running_on(top, size) {
+        crate::base::report::last_words(
+            "ecru: the panic hook called `suspend` in the coroutine that panics. The next panic on this thread would abort \
+             the process, so it is aborted now. Let the hook neither suspend nor resume its own coroutine",
+        );
+        std::process::abort();
+    }
+    let _ = (top, size);
 }

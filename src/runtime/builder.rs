@@ -27,8 +27,15 @@ pub struct RuntimeBuilder {
     detect_deadlock: Option<bool>,
 }
 
+impl Runtime {
+    /// Returns a builder for the settings of a runtime.
+    pub fn builder() -> RuntimeBuilder {
+        RuntimeBuilder::new()
+    }
+}
+
 impl RuntimeBuilder {
-    pub(super) fn new() -> RuntimeBuilder {
+    fn new() -> RuntimeBuilder {
         let workers = thread::available_parallelism().map_or(1, NonZero::get).min(WORKERS_MAX);
         RuntimeBuilder {
             settings: Settings {

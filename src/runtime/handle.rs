@@ -3,6 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::{error, fmt};
 
+use super::run::{Runtime, spawn_into};
 use crate::diag::{self, TaskTree};
 use crate::sched::{self, Pool};
 use crate::scope::JoinHandle;
@@ -37,8 +38,16 @@ impl fmt::Display for NotRunning {
 
 impl error::Error for NotRunning {}
 
+impl Runtime {
+    /// Returns a handle with which other threads can spawn tasks into this runtime's run.
+    #[must_use]
+    pub fn handle(&self) -> RuntimeHandle {
+        RuntimeHandle::new(&self.pool)
+    }
+}
+
 impl RuntimeHandle {
-    pub(super) fn new(pool: &Arc<Pool>) -> RuntimeHandle {
+    fn new(pool: &Arc<Pool>) -> RuntimeHandle {
         RuntimeHandle { pool: Arc::downgrade(pool) }
     }
 
@@ -70,7 +79,7 @@ impl RuntimeHandle {
         U: Send + 'static,
     {
         let pool = self.pool.upgrade().ok_or(NotRunning(()))?;
-        super::run::spawn_into(&pool, f).ok_or(NotRunning(()))
+        spawn_into(&pool, f).ok_or(NotRunning(()))
     }
 
     /// Returns every scope and task of the current run: each task's name, where it was spawned,

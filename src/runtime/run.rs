@@ -11,8 +11,6 @@ use std::panic::{self, AssertUnwindSafe, Location};
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::builder::RuntimeBuilder;
-use super::handle::RuntimeHandle;
 use crate::base::sync::atomic::Ordering;
 use crate::base::{report, short_trace, simulated};
 use crate::coroutine::STACK_DEFAULT;
@@ -42,7 +40,7 @@ use crate::task::{self, CancelReason, Header, Running, VTable};
 /// ```
 #[derive(Debug)]
 pub struct Runtime {
-    pool: Arc<Pool>,
+    pub(super) pool: Arc<Pool>,
     /// Held for the duration of a run.
     turn: Mutex<()>,
 }
@@ -95,11 +93,6 @@ pub fn run<T>(root: impl FnOnce() -> T) -> T {
 }
 
 impl Runtime {
-    /// Returns a builder for the settings of a runtime.
-    pub fn builder() -> RuntimeBuilder {
-        RuntimeBuilder::new()
-    }
-
     pub(super) fn new(settings: Settings) -> io::Result<Runtime> {
         Ok(Runtime { pool: Pool::new(settings)?, turn: Mutex::new(()) })
     }
@@ -300,12 +293,6 @@ impl Runtime {
     #[must_use]
     pub fn driver_kind(&self) -> DriverKind {
         self.pool.driver().map_or(DriverKind::Auto, |choice| choice.kind)
-    }
-
-    /// Returns a handle with which other threads can spawn tasks into this runtime's run.
-    #[must_use]
-    pub fn handle(&self) -> RuntimeHandle {
-        RuntimeHandle::new(&self.pool)
     }
 }
 

@@ -22,7 +22,7 @@ use std::process;
 use std::ptr;
 use std::time::{Duration, Instant};
 
-use super::host::ending_at;
+use super::deadline::ending_at;
 use super::worker::{Outer, Worker, current};
 use crate::base::sync::atomic::Ordering;
 use crate::base::{clock, report};

@@ -5,6 +5,7 @@
 use std::ptr;
 use std::time::Instant;
 
+use super::deadline::ending_at;
 use super::hold::hold;
 use super::interrupt::interrupt;
 use super::shared::WorkerShared;
@@ -49,15 +50,6 @@ pub(super) fn is_cancelled() -> bool {
 pub(super) fn park_until(parker: &Parker, waiter: &Waiter, deadline: Instant) {
     let Some(worker) = current() else { unreachable!("a task waits on its worker") };
     ending_at(worker, waiter, deadline, || parker.wait_out());
-}
-
-/// Calls `wait`, which returns when the wait is over, with a timer set that ends the wait.
-pub(super) fn ending_at(worker: &Worker, waiter: &Waiter, deadline: Instant, wait: impl FnOnce()) {
-    let alarm = WaitTimer { timer: Timer::new(ring_wait), waiter };
-    // SAFETY: W1: the alarm stays on this stack, and is cancelled below if it has not rung.
-    unsafe { worker.timers.set(&alarm.timer, deadline) };
-    wait();
-    worker.timers.cancel(&alarm.timer);
 }
 
 /// [`Host::leave`].
@@ -123,20 +115,6 @@ fn listen(waiter: &Waiter) {
     if let Some(worker) = current() {
         worker.listen_for(waiter);
     }
-}
-
-#[repr(C)]
-struct WaitTimer {
-    timer: Timer,
-    waiter: *const Waiter,
-}
-
-/// Ends a wait whose deadline has passed.
-unsafe fn ring_wait(timer: *const Timer) {
-    // SAFETY: W1: the timer is the first field of an alarm, on the stack of the parked task.
-    let waiter = unsafe { (*timer.cast::<WaitTimer>()).waiter };
-    // SAFETY: S4: the alarm is cancelled before the frame of the wait ends.
-    unsafe { Waiter::time_out(waiter) };
 }
 
 /// Tells a task's worker that a node of the task has been flagged: see [`crate::task::cancel`].

@@ -37,7 +37,7 @@
 //! - state of a part: [`deque`], [`ready`], [`timers`], [`restraint`], [`pace`], [`quiescence`],
 //!   [`placement`], [`blocking`], [`runnable`], [`shared`]
 //! - state of the whole: [`idle_state`], [`pool`], [`flights`], [`simulation`], [`worker`]
-//! - what a worker does: [`interrupt`], [`look`], [`placing`], [`running`], [`host`], [`idle`],
+//! - what a worker does: [`deadline`], [`interrupt`], [`look`], [`placing`], [`running`], [`host`], [`idle`],
 //!   [`turn`], [`simulated`], [`life`]
 //! - what tasks ask of their worker: [`mod@spawn`], [`mod@unblock`], [`io`], [`inspect`]
 //!
@@ -45,6 +45,7 @@
 //! compiled with the feature `sim` only.
 
 mod blocking;
+mod deadline;
 mod deque;
 mod flights;
 mod hold;

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::jitter::Jitter;
 use super::pauses::{Growth, Pauses};
-use super::until::Until;
 use crate::task::Cancelled;
 use crate::time;
 
@@ -99,42 +98,6 @@ impl Schedule {
     pub fn fibonacci(unit: Duration) -> Schedule {
         refuse_zero("fibonacci", unit);
         Schedule::new(unit, Growth::Fibonacci { after: unit })
-    }
-
-    /// Creates a schedule for something that returns a `Result`. It runs until that is `Ok`, with
-    /// the same pause each time. If the pause is zero, it only lets other tasks run between two
-    /// runs.
-    ///
-    /// # Examples
-    /// ```
-    /// use ecru::Schedule;
-    /// use std::time::Duration;
-    ///
-    /// let mut tries = 0;
-    /// let found = Schedule::until_ok(Duration::ZERO).run(|| {
-    ///     tries += 1;
-    ///     if tries < 4 { Err("not yet") } else { Ok(tries) }
-    /// });
-    /// assert_eq!(found, Ok(Ok(4)));
-    /// ```
-    pub fn until_ok(pause: Duration) -> Until {
-        Until::new(pause, true)
-    }
-
-    /// Creates a schedule for something that returns a `Result`. It runs until that is `Err`, and
-    /// otherwise works like [`until_ok`](Schedule::until_ok).
-    ///
-    /// # Examples
-    /// ```
-    /// use ecru::Schedule;
-    /// use std::time::Duration;
-    ///
-    /// let mut left = vec![3, 2, 1];
-    /// let end = Schedule::until_err(Duration::ZERO).run(|| left.pop().ok_or("nothing left"));
-    /// assert_eq!(end, Ok(Err("nothing left")));
-    /// ```
-    pub fn until_err(pause: Duration) -> Until {
-        Until::new(pause, false)
     }
 
     /// Sets the factor by which the pauses of an [`exponential`](Schedule::exponential) schedule

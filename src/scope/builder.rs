@@ -2,47 +2,10 @@
 
 use std::panic::Location;
 
-use super::core::Start;
 use super::join::JoinHandle;
+use super::options::{Options, Start};
 use super::scoped::{Plain, Scope};
 use super::try_scoped::TryScope;
-use crate::coroutine::STACK_FLOOR;
-use crate::task::Extra;
-
-/// The options of a spawn.
-#[derive(Debug, Default)]
-pub(crate) struct Options {
-    pub(crate) daemon: bool,
-    /// The task begins even if it is cancelled before it starts.
-    pub(crate) always_begins: bool,
-    /// The task starts on its spawner's worker.
-    pub(crate) near: bool,
-    pub(crate) extra: Option<Box<Extra>>,
-}
-
-impl Options {
-    pub(super) fn daemon() -> Options {
-        Options { daemon: true, ..Options::default() }
-    }
-
-    /// Returns where a task starts that is not bound to its spawner's worker.
-    fn start(&self) -> Start {
-        if self.near { Start::Here } else { Start::Anywhere }
-    }
-
-    fn extra(&mut self) -> &mut Extra {
-        self.extra.get_or_insert_default()
-    }
-
-    #[track_caller]
-    fn set_stack_size(&mut self, bytes: usize) {
-        assert!(
-            bytes >= STACK_FLOOR,
-            "a task's stack of {bytes} bytes is below the floor of {STACK_FLOOR} bytes (16 KiB); ask for more, or leave it out"
-        );
-        self.extra().stack_size = Some(bytes);
-    }
-}
 
 macro_rules! builder {
     ($(#[$attribute:meta])* $name:ident<$($parameter:tt),+>, $scope:ty) => {
@@ -57,7 +20,7 @@ macro_rules! builder {
         }
 
         impl<$($parameter),+> $name<$($parameter),+> {
-            pub(super) fn new(scope: &'scope $scope) -> Self {
+            fn new(scope: &'scope $scope) -> Self {
                 $name { scope, options: Options::default(), at: None }
             }
 
@@ -149,6 +112,20 @@ builder! {
 builder! {
     /// Configures a task of a [`TryScope`] before it is spawned; see [`TaskBuilder`].
     TryTaskBuilder<'scope, 'env, E>, TryScope<'scope, 'env, E>
+}
+
+impl<'scope, 'env> Scope<'scope, 'env> {
+    /// Returns a builder that sets the name or the stack size of a task before it is spawned.
+    pub fn builder(&'scope self) -> TaskBuilder<'scope, 'env> {
+        TaskBuilder::new(self)
+    }
+}
+
+impl<'scope, 'env, E: Send> TryScope<'scope, 'env, E> {
+    /// Returns a builder that sets the name or the stack size of a task before it is spawned.
+    pub fn builder(&'scope self) -> TryTaskBuilder<'scope, 'env, E> {
+        TryTaskBuilder::new(self)
+    }
 }
 
 impl<'scope> TaskBuilder<'scope, '_> {

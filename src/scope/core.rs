@@ -34,9 +34,9 @@ use std::mem::MaybeUninit;
 use std::panic::{self, AssertUnwindSafe, Location};
 use std::ptr;
 
-use super::builder::Options;
 use super::frame::Opened;
 use super::join::JoinHandle;
+use super::options::{Options, Start};
 use crate::base::short_trace;
 use crate::base::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crate::park::{Mode, Single, Wait, What};
@@ -84,17 +84,6 @@ pub(crate) struct ScopeCore {
 
 // SAFETY: S5: the count hands over the fields that are not atomic, as the module describes.
 unsafe impl Sync for ScopeCore {}
-
-/// Where a new task starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Start {
-    /// On any worker.
-    Anywhere,
-    /// On the spawner's worker.
-    Here,
-    /// On the worker that comes this many places after the spawner's.
-    Beside(usize),
-}
 
 impl ScopeCore {
     /// Creates a core whose children's nodes hang below `parent`.

@@ -8,7 +8,6 @@ use std::ptr;
 use std::time::{Duration, Instant};
 
 use super::join_error::{JoinError, PanicPayload};
-use super::shared_handle::SharedHandle;
 use crate::base::clock;
 use crate::park::{self, About, Mode, Outcome, Wait, What};
 use crate::sched;
@@ -175,16 +174,6 @@ impl<'scope, T> JoinHandle<'scope, T> {
             Ok(false) => None,
             Err(error) => Some(Err(error)),
         }
-    }
-
-    /// Converts the handle into one that can be cloned and joined many times. Each join returns a
-    /// clone of the result.
-    #[must_use]
-    pub fn shared(self) -> SharedHandle<'scope, T>
-    where
-        T: Clone + Sync,
-    {
-        SharedHandle::new(self)
     }
 
     /// Cancels the task: its waits return [`Cancelled`](crate::Cancelled) from now on. A task that

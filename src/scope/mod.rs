@@ -14,7 +14,7 @@
 //! |---|---|
 //! | `core` | the count of children and the wait for it |
 //! | `scoped`, `try_scoped` | the two kinds of scope |
-//! | `builder` | names and stacks for tasks |
+//! | `options`, `builder` | names, stacks and places for tasks |
 //! | `start` | tasks that report when they are ready |
 //! | `join`, `shared_handle` | handles |
 //! | `joinable` | the interface common to both handles, for functions that accept either |
@@ -30,6 +30,7 @@ mod hook;
 mod join;
 mod join_error;
 mod joinable;
+mod options;
 mod scoped;
 mod shared_handle;
 mod shield;
@@ -52,7 +53,7 @@ pub use start::{StartError, Started};
 pub use try_scoped::{TryScope, try_scope};
 
 pub(crate) use self::core::ScopeCore;
-pub(crate) use builder::Options;
 pub(crate) use joinable::{Claimed, Internals};
+pub(crate) use options::Options;
 pub(crate) use scoped::Plain;
 pub(crate) use waiting::each_waiting;

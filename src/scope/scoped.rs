@@ -3,10 +3,10 @@
 use std::marker::PhantomData;
 use std::panic::Location;
 
-use super::builder::{Options, TaskBuilder};
-use super::core::{self, ScopeCore, Start};
+use super::core::{self, ScopeCore};
 use super::join::JoinHandle;
 use super::joinable::Internals;
+use super::options::{Options, Start};
 use crate::base::short_trace;
 use crate::source::Source;
 use crate::task::{self, Body, CancelReason, Failure};
@@ -280,11 +280,6 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     {
         let options = Options { daemon: true, ..Options::default() };
         self.core.spawn(Plain(f), options, Start::Anywhere).task().0.hush();
-    }
-
-    /// Returns a builder that sets the name or the stack size of a task before it is spawned.
-    pub fn builder(&'scope self) -> TaskBuilder<'scope, 'env> {
-        TaskBuilder::new(self)
     }
 
     /// Cancels every task of the scope, but not the body. The request is permanent: a task that has

@@ -60,11 +60,19 @@ impl<T> TaskOutcome<T> {
     }
 }
 
-impl<'scope, T: Clone + Sync> SharedHandle<'scope, T> {
-    pub(super) fn new(handle: JoinHandle<'scope, T>) -> Self {
-        SharedHandle { inner: Arc::new(Inner { handle, outcome: OnceLock::new() }) }
+impl<'scope, T> JoinHandle<'scope, T> {
+    /// Converts the handle into one that can be cloned and joined many times. Each join returns a
+    /// clone of the result.
+    #[must_use]
+    pub fn shared(self) -> SharedHandle<'scope, T>
+    where
+        T: Clone + Sync,
+    {
+        SharedHandle { inner: Arc::new(Inner { handle: self, outcome: OnceLock::new() }) }
     }
+}
 
+impl<T: Clone + Sync> SharedHandle<'_, T> {
     /// Waits until the task has ended, and returns a clone of its result.
     ///
     /// # Errors

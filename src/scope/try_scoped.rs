@@ -7,10 +7,10 @@ use std::panic::Location;
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr;
 
-use super::builder::{Options, TryTaskBuilder};
-use super::core::{ScopeCore, Start};
+use super::core::ScopeCore;
 use super::frame::Opened;
 use super::join::JoinHandle;
+use super::options::{Options, Start};
 use crate::base::short_trace;
 use crate::base::sync::SpinLock;
 use crate::source::Source;
@@ -217,11 +217,6 @@ impl<'scope, 'env, E: Send> TryScope<'scope, 'env, E> {
         U: Send + 'scope,
     {
         self.core.spawn_when(source, |item| Trying { closure: move || f(item), scope: self })
-    }
-
-    /// Returns a builder that sets the name or the stack size of a task before it is spawned.
-    pub fn builder(&'scope self) -> TryTaskBuilder<'scope, 'env, E> {
-        TryTaskBuilder::new(self)
     }
 
     /// Cancels every task of the scope, but not the body; see

@@ -39,9 +39,9 @@ use std::panic::Location;
 use std::ptr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::builder::Options;
-use super::core::{ScopeCore, Start, refuse_to_spawn};
+use super::core::{ScopeCore, refuse_to_spawn};
 use super::join::JoinHandle;
+use super::options::{Options, Start};
 use super::waiting::WaitingTask;
 use crate::base::sync::atomic::Ordering;
 use crate::sched::{self, Remote};

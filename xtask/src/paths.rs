@@ -256,81 +256,58 @@ mod tests {
     }
 
     #[test]
-    fn use_trees_are_taken_apart() {
-        assert_eq!(
-            paths("use crate::{park::{Waiter, self}, task as t, base::*};", &["net"]),
-            ["crate::park::Waiter", "crate::park::self", "crate::task", "crate::base::*"]
-        );
+    fn paths_are_absolute() {
+        for (source, module, expected) in [
+            (
+                "use crate::{park::{Waiter, self}, task as t, base::*};",
+                &["net"][..],
+                "crate::park::Waiter crate::park::self crate::task crate::base::*",
+            ),
+            (
+                "use super::super::net; mod imp { use super::local; mod deep { use super::super::super::super::park; } } use super::x;",
+                &["base", "local"],
+                "crate::net crate::base::local::local crate::park crate::base::x",
+            ),
+            (
+                "pub(in crate::task) fn f() { crate::sched::go::<crate::net::T>(1) }",
+                &["base"],
+                "crate::task crate::sched::go crate::net::T",
+            ),
+            // A leading separator hides nothing.
+            ("use ::libc::c_int; fn f() -> ::libc::c_int { 0 }", &["a"], "libc::c_int libc::c_int"),
+            (
+                "m! { x => ::libc::a(), y as ::libc::b, fn f() -> ::libc::c, return ::libc::d }",
+                &["a"],
+                "libc::a libc::b libc::c libc::d",
+            ),
+            // Comments and strings are not code.
+            (
+                "fn f() { /* a::b */ \"c::d\"; m!(\"e::f\" /* g::h */); i::j } // k::l",
+                &["a"],
+                "i::j",
+            ),
+            ("m! { r#type::r::br } fn f() { r#type::r }", &["a"], "r#type::r::br r#type::r"),
+            // Calls of methods, those in macros, too.
+            ("fn f() { x.a().b::<T>(); m!(x.c() < y.field, 1..d()); }", &["a"], ".b .a .c"),
+        ] {
+            assert_eq!(paths(source, module).join(" "), expected, "{source}");
+        }
     }
 
     #[test]
-    fn super_is_counted_from_inline_modules_too() {
-        let source = "use super::super::net; mod imp { use super::local; mod deep { use super::super::super::super::park; } } use super::x;";
-        assert_eq!(
-            paths(source, &["base", "local"]),
-            ["crate::net", "crate::base::local::local", "crate::park", "crate::base::x"]
-        );
-    }
-
-    #[test]
-    fn paths_in_expressions_and_visibility_are_seen() {
-        assert_eq!(
-            paths("pub(in crate::task) fn f() { crate::sched::go::<crate::net::T>(1) }", &["base"]),
-            ["crate::task", "crate::sched::go", "crate::net::T"]
-        );
-    }
-
-    #[test]
-    fn names_brought_in_by_use_are_followed() {
-        let seen = paths(
-            "use std::sync; use std::time::Instant as Clock; fn f() { sync::atomic::fence(x); Clock::now(); }",
-            &["a"],
-        );
-        assert!(seen.contains(&"std::sync::atomic::fence".to_owned()), "{seen:?}");
-        assert!(seen.contains(&"std::time::Instant::now".to_owned()), "{seen:?}");
-    }
-
-    #[test]
-    fn names_declared_by_type_are_followed() {
-        let seen = paths("type Clock = std::time::Instant; fn f() { Clock::now(); }", &["a"]);
-        assert!(seen.contains(&"std::time::Instant::now".to_owned()), "{seen:?}");
-    }
-
-    #[test]
-    fn calls_of_methods_are_seen_in_macros_too() {
-        let source = "fn f() { x.a().b::<T>(); m!(x.c() < y.field, 1..d()); }";
-        assert_eq!(paths(source, &["a"]), [".b", ".a", ".c"]);
-    }
-
-    #[test]
-    fn a_name_means_what_its_own_module_says() {
+    fn names_are_followed() {
+        for (source, expected) in [
+            ("use std::sync; fn f() { sync::atomic::fence(x) }", "std::sync::atomic::fence"),
+            ("use std::time::Instant as C; fn f() { C::now() }", "std::time::Instant::now"),
+            ("type C = std::time::Instant; fn f() { C::now(); }", "std::time::Instant::now"),
+        ] {
+            assert_eq!(paths(source, &["a"])[1], expected, "{source}");
+        }
+        // A name means what its own module says.
         let source = "use crate::base::atomic; fn f() { atomic::fence() } mod tests { use std::sync::atomic; fn f() { atomic::fence() } }";
         let seen = paths(source, &["a"]);
         assert_eq!(seen[1], "crate::base::atomic::fence");
         assert_eq!(seen[3], "std::sync::atomic::fence");
-    }
-
-    #[test]
-    fn a_leading_separator_does_not_hide_a_path() {
-        assert_eq!(
-            paths("use ::libc::c_int; fn f() -> ::libc::c_int { 0 }", &["a"]),
-            ["libc::c_int", "libc::c_int"]
-        );
-        let source =
-            "m! { x => ::libc::a(), y as ::libc::b, fn f() -> ::libc::c, return ::libc::d }";
-        assert_eq!(paths(source, &["a"]), ["libc::a", "libc::b", "libc::c", "libc::d"]);
-    }
-
-    #[test]
-    fn code_in_comments_and_strings_is_not_code() {
-        let source = "fn f() { /* a::b */ \"c::d\"; m!(\"e::f\" /* g::h */); i::j } // k::l";
-        assert_eq!(paths(source, &["a"]), ["i::j"]);
-    }
-
-    #[test]
-    fn raw_identifiers_are_words() {
-        assert_eq!(paths("fn f() { r#type::r::br }", &["a"]), ["r#type::r::br"]);
-        assert_eq!(paths("m! { r#type::r::br }", &["a"]), ["r#type::r::br"]);
     }
 
     #[test]

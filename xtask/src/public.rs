@@ -2,14 +2,18 @@
 //!
 //! A list has one line for each item, written by the crate `public-api`: a function with its whole signature, a field, a variant, an
 //! implementation of a trait, `Send` and `Sync` among them. So a change of what users see is a change of a file, and is seen in review.
+//!
+//! It also reads every public page, and fails if one names a layer or an invariant of `doc/unsafe.md`.
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use public_api::{Builder, PublicApi};
+use serde_json::Value;
 
 use crate::outcome::Outcome;
-use crate::rustdoc;
+use crate::process::{cargo, run, target_folder};
+use crate::table;
 use crate::tree::Tree;
 
 const FOLDER: &str = "xtask/data/public/";
@@ -30,6 +34,7 @@ pub(crate) fn check(root: &Path, tree: &Tree, write: bool) -> Outcome {
     if !problems.is_empty() {
         problems.push("if this is meant: cargo xtask public --write".into());
     }
+    problems.extend(for_implementers(root, tree).unwrap_or_else(|problem| vec![problem]));
     Outcome { cases, summary: format!("{cases} public items of {packages} packages"), problems }
 }
 
@@ -42,7 +47,7 @@ fn published(tree: &Tree) -> Vec<&str> {
 
 /// Returns how many items a package has, and how they differ from the stored ones.
 fn compare(root: &Path, package: &str, write: bool) -> Result<(usize, Vec<String>), String> {
-    let json = rustdoc::json(root, package)?;
+    let json = json(root, package)?;
     // Blanket implementations are of std's and say nothing of the package.
     let items = Builder::from_rustdoc_json(json).omit_blanket_impls(true).build();
     let items = list(&items.map_err(|error| format!("{package}: {error}"))?);
@@ -56,6 +61,52 @@ fn compare(root: &Path, package: &str, write: bool) -> Result<(usize, Vec<String
     let differences = differences(&stored, &items);
     let named = differences.into_iter().map(|difference| format!("{file}: {difference}")).collect();
     Ok((items.lines().count(), named))
+}
+
+/// Documents a package's library, and returns the path of the JSON. Its format is an unstable one, of the
+/// compiler that rust-toolchain.toml names.
+///
+/// The variable that lets a stable compiler do so makes build scripts run again, so there is a target folder for it.
+fn json(root: &Path, package: &str) -> Result<PathBuf, String> {
+    let folder = target_folder(root, "rustdoc");
+    let mut command =
+        cargo(root, &["rustdoc", "--quiet", "--lib", "--all-features", "--package", package]);
+    command.args(["--", "-Z", "unstable-options", "--output-format", "json"]);
+    command.env("RUSTC_BOOTSTRAP", "1").env("CARGO_TARGET_DIR", &folder);
+    run(&mut command)?;
+    Ok(folder.join(format!("doc/{}.json", package.replace('-', "_"))))
+}
+
+/// Returns where the library's public pages have text for implementers.
+fn for_implementers(root: &Path, tree: &Tree) -> Result<Vec<String>, String> {
+    let rows = table::rows(tree.text("doc/unsafe.md")?, &["id", "invariant"]);
+    let ids = rows.into_iter().map(|(_, cells)| cells[0]).collect();
+    let text = std::fs::read_to_string(json(root, "ecru")?);
+    let text = text.map_err(|error| error.to_string())?;
+    let pages: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+    let mut found = vec![];
+    for item in pages["index"].as_object().into_iter().flat_map(|index| index.values()) {
+        // The page on soundness is for readers who want the arguments.
+        if item["crate_id"] != 0 || item["name"] == "soundness" {
+            continue;
+        }
+        // The safety section of an unsafe function may cite an invariant.
+        let docs = item["docs"].as_str().unwrap_or_default().split("# Safety").next();
+        let (file, line) = (&item["span"]["filename"], &item["span"]["begin"][0]);
+        let words = words_for_implementers(docs.unwrap_or_default(), &ids);
+        found.extend(words.iter().map(|word| format!("{file}:{line}: a public page names {word}")));
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Returns the layers and the ids of invariants that a text names.
+fn words_for_implementers(docs: &str, ids: &BTreeSet<&str>) -> Vec<String> {
+    let words: Vec<_> = docs.split(|c: char| !c.is_alphanumeric()).collect();
+    let is_layer =
+        |pair: &&[&str]| pair[0].eq_ignore_ascii_case("layer") && pair[1].parse::<u32>().is_ok();
+    let layers = words.windows(2).filter(is_layer).map(|pair| pair.join(" "));
+    layers.chain(words.iter().filter(|word| ids.contains(*word)).map(ToString::to_string)).collect()
 }
 
 /// Returns a line for each item.
@@ -90,13 +141,21 @@ fn differences(stored: &str, found: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{differences, is_private_to_std, published};
+    use super::{differences, is_private_to_std, published, words_for_implementers};
     use crate::tree::Tree;
 
     #[test]
     fn what_only_one_list_has_is_shown() {
         assert_eq!(differences("a\nb\nb\nc\n", "a\nb\nd\n"), ["-b", "-c", "+d"]);
         assert_eq!(differences("a\n", "a\n"), [""; 0]);
+    }
+
+    #[test]
+    fn text_for_implementers_is_found() {
+        let ids = ["S2", "C1"].into();
+        let found = |docs| words_for_implementers(docs, &ids);
+        assert_eq!(found("Layer 3: what a task is (S2)."), ["Layer 3", "S2"]);
+        assert_eq!(found("A layer. Three of S22 and C10."), [""; 0]);
     }
 
     #[test]

@@ -10,7 +10,8 @@ use std::process::Command;
 /// `cargo xtask loom` runs the models beside the protocols, in every interleaving with at most two
 /// preemptions.
 pub(crate) fn loom(root: &Path) -> Outcome {
-    let mut command = cargo(root, &["test", "--profile", "loom", "--package", "ecru", "--lib", "loom"]);
+    let mut command =
+        cargo(root, &["test", "--profile", "loom", "--package", "ecru", "--lib", "loom"]);
     command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", target_folder(root, "loom"));
     if std::env::var_os("LOOM_MAX_PREEMPTIONS").is_none() {
         command.env("LOOM_MAX_PREEMPTIONS", "2");
@@ -91,20 +92,6 @@ pub(crate) fn asan(root: &Path, suites: &[&str]) -> Outcome {
     tests("tests under AddressSanitizer", run(&mut command))
 }
 
-/// `cargo xtask abort` runs the tests for programs in which panics abort: what works, and what is
-/// leaked.
-pub(crate) fn abort(root: &Path) -> Outcome {
-    let program = ["run", "--quiet", "--profile", "abort", "--package", "ecru-abort"];
-    tests("checks without unwinding", run(&mut cargo(root, &program)))
-}
-
-/// `cargo xtask chaos` kills, stops and cuts off the processes of a fleet, and proves that no job is
-/// lost: see `tests/chaos/`.
-pub(crate) fn chaos(root: &Path, options: &[&str]) -> Outcome {
-    let program = ["run", "--quiet", "--profile", "quick", "--package", "ecru-chaos", "--"];
-    tests("checks of what chaos has left", run(cargo(root, &program).args(options)))
-}
-
 /// `cargo xtask slopes` compares instructions per operation with the stored counts. `--bless`
 /// stores the current ones.
 pub(crate) fn slopes(root: &Path, bless: bool) -> Outcome {
@@ -119,66 +106,11 @@ pub(crate) fn slopes(root: &Path, bless: bool) -> Outcome {
     outcome(ran.map(|said| (said.lines_with("instructions per operation"), "slopes")))
 }
 
-/// `cargo xtask deny`: licences, sources and bans of all dependencies, and no crate twice among those of the published packages.
-pub(crate) fn deny(root: &Path) -> Outcome {
-    let all = ["--workspace", "check", "-A", "duplicate", "bans", "licenses", "sources"];
-    let published = ["--workspace", "--exclude-unpublished", "--exclude-dev", "check"];
-    let mut once = tool(root, "cargo-deny");
-    // The bans name some users of banned crates that only the whole workspace has.
-    once.args(published).args(["-A", "unused-wrapper", "bans"]);
-    let ran = run(tool(root, "cargo-deny").args(all)).and_then(|all| Ok((all, run(&mut once)?)));
-    let ran =
-        ran.map(|(all, once)| (all.times(" ok") + once.times(" ok"), "checks of dependencies"));
-    outcome(ran.map_err(install))
-}
-
-/// `cargo xtask typos`: the spelling of all files.
-pub(crate) fn typos(root: &Path) -> Outcome {
-    let ran =
-        run(tool(root, "typos").args(["--format", "brief"])).map_err(install).and_then(|_| {
-            let files =
-                tool(root, "typos").arg("--files").output().map_err(|error| error.to_string())?;
-            Ok((files.stdout.split(|byte| *byte == b'\n').count() - 1, "files"))
-        });
-    outcome(ran)
-}
-
-/// Adds what to do to the error of a program that is missing.
-fn install(error: String) -> String {
-    let hint = if error.contains("could not be run") { "; .ci/prepare installs it" } else { "" };
-    error + hint
-}
-
-/// A program that `.ci/prepare` installs, or else the one that the path has.
-fn tool(root: &Path, name: &str) -> Command {
-    let installed = target_folder(root, "tools/bin").join(name);
-    let mut command = Command::new(if installed.exists() { installed } else { name.into() });
-    command.current_dir(root);
-    command
-}
-
 /// `cargo xtask examples`: each one ends by itself, well, and says something.
 pub(crate) fn examples(root: &Path, tree: &Tree) -> Outcome {
-    let mut problems = vec![];
-    let names: BTreeSet<&str> = tree
-        .matching("examples/", ".rs")
-        .filter_map(|(file, _)| file.strip_prefix("examples/")?.strip_suffix(".rs"))
-        .filter(|name| !name.contains('/'))
-        .collect();
-    match tree.text("examples/README.md") {
-        Ok(text) => problems.extend(compare_list(&names, text)),
-        Err(problem) => problems.push(problem),
-    }
-    for name in &names {
-        println!("--- {name}");
-        match run(&mut cargo(root, &["run", "--quiet", "--package", "ecru", "--example", name])) {
-            Ok(said) if said.lines.is_empty() => problems.push(format!("{name} printed nothing")),
-            Ok(_) => {}
-            Err(problem) => problems.push(problem),
-        }
-    }
-    let summary = format!("{} examples run", names.len());
-    Outcome { cases: names.len(), summary, problems }
+    let names = names(tree, "examples/");
+    let problems = run_each(root, &["--package", "ecru"], &names);
+    Outcome { cases: names.len(), summary: format!("{} examples run", names.len()), problems }
 }
 
 /// Symbols that only the simulator has.
@@ -214,47 +146,41 @@ fn of_sim(symbols: &str) -> impl Iterator<Item = &str> {
 /// `cargo xtask ecosystem` runs the examples that use other crates, in workspace members of
 /// their own.
 pub(crate) fn ecosystem(root: &Path, tree: &Tree) -> Outcome {
-    let members =
-        [("ecru-ecosystem", "tests/ecosystem/examples/"), ("ecru-hyper", "crates/hyper/examples/")];
-    let (mut cases, mut problems) = (0, vec![]);
-    for (package, folder) in members {
-        let examples: BTreeSet<&str> = tree
-            .matching(folder, ".rs")
-            .filter_map(|(file, _)| file.strip_prefix(folder)?.strip_suffix(".rs"))
-            .collect();
-        if examples.is_empty() {
+    let mut cases = 0;
+    let mut problems = vec![];
+    for (package, folder) in
+        [("ecru-ecosystem", "tests/ecosystem/examples/"), ("ecru-hyper", "crates/hyper/examples/")]
+    {
+        let names = names(tree, folder);
+        if names.is_empty() {
             problems.push(format!("there are no examples in {folder}"));
         }
-        for name in examples {
-            println!("--- {package}: {name}");
-            let mut command = cargo(root, &["run", "--quiet", "--profile", "quick"]);
-            match run(command.args(["--package", package, "--example", name])) {
-                Ok(said) if said.lines.is_empty() => {
-                    problems.push(format!("{name} printed nothing"))
-                }
-                Ok(_) => cases += 1,
-                Err(problem) => problems.push(problem),
-            }
-        }
+        cases += names.len();
+        problems.extend(run_each(root, &["--profile", "quick", "--package", package], &names));
     }
     Outcome { cases, summary: format!("{cases} examples run"), problems }
 }
 
-/// Returns the examples that examples/README.md omits, and those that it names although they do not
-/// exist.
-fn compare_list(names: &BTreeSet<&str>, text: &str) -> Vec<String> {
-    let linked: BTreeSet<&str> = text
-        .split("](")
-        .skip(1)
-        .filter_map(|rest| rest.split(')').next()?.strip_suffix(".rs"))
+/// Returns the programs of a folder that consist of one file.
+fn names<'a>(tree: &'a Tree, folder: &str) -> BTreeSet<&'a str> {
+    tree.matching(folder, ".rs")
+        .filter_map(|(file, _)| file.strip_prefix(folder)?.strip_suffix(".rs"))
         .filter(|name| !name.contains('/'))
-        .collect();
-    let missing =
-        names.difference(&linked).map(|n| format!("examples/README.md does not link {n}.rs"));
-    let made_up = linked
-        .difference(names)
-        .map(|n| format!("examples/README.md links {n}.rs, which is not there"));
-    missing.chain(made_up).collect()
+        .collect()
+}
+
+/// Runs examples, and describes those that fail or print nothing.
+fn run_each(root: &Path, package: &[&str], names: &BTreeSet<&str>) -> Vec<String> {
+    let problem = |name: &&str| {
+        println!("--- {name}");
+        let mut command = cargo(root, &["run", "--quiet"]);
+        match run(command.args(package).args(["--example", name])) {
+            Ok(said) if said.lines.is_empty() => Some(format!("{name} printed nothing")),
+            Ok(_) => None,
+            Err(problem) => Some(problem),
+        }
+    };
+    names.iter().filter_map(problem).collect()
 }
 
 /// `cargo xtask check`, the part that runs cargo: formatting, clippy and the tests.
@@ -265,12 +191,6 @@ pub(crate) fn ordinary(root: &Path) -> Vec<(&'static str, Outcome)> {
         ("clippy", simple(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])),
         ("test", tests("tests", run(&mut cargo(root, &["test"])))),
     ]
-}
-
-/// `cargo xtask ci` runs what the project's server runs.
-pub(crate) fn ci(root: &Path) -> Outcome {
-    let ran = run(Command::new(root.join(".ci/run")).current_dir(root));
-    outcome(ran.map(|said| (said.number_before(" passed, ").unwrap_or(0), "checks")))
 }
 
 fn tests(what: &'static str, ran: Result<Said, String>) -> Outcome {
@@ -288,7 +208,7 @@ fn outcome(ran: Result<(usize, &str), String>) -> Outcome {
 
 #[cfg(test)]
 mod tests {
-    use super::{compare_list, of_sim, tests};
+    use super::{of_sim, tests};
     use crate::process::Said;
 
     #[test]
@@ -302,15 +222,5 @@ mod tests {
     fn symbols_of_the_simulator_are_found() {
         let symbols = "0 T ecru::scope::Scope::spawn\n1 T ecru::sim::test\n2 t ecru::base::simulated::on::now\n";
         assert_eq!(of_sim(symbols).count(), 2);
-    }
-
-    #[test]
-    fn the_list_of_examples_is_compared_both_ways() {
-        let names = ["01_hello", "02_more"].into();
-        let text = "1. [hello](01_hello.rs)\n2. [gone](03_gone.rs)\n3. [big](big/src/main.rs)\n";
-        let problems = compare_list(&names, text);
-        assert_eq!(problems.len(), 2);
-        assert!(problems[0].contains("02_more"));
-        assert!(problems[1].contains("03_gone"));
     }
 }

@@ -11,8 +11,7 @@
 //!
 //! Each test says how many simulations it has made, in a line of its own. Tests of a program
 //! `behaviour` that make none are listed in `not_simulated.md` beside it, with their reasons. A test
-//! that is neither simulated nor listed is a problem, and so is a listed one that could be
-//! simulated.
+//! that is neither simulated nor listed is a problem.
 
 mod list;
 mod program;
@@ -31,9 +30,6 @@ const USUAL_SEEDS: usize = 2;
 /// The least number of seeds for tests that make simulations themselves: as many as they have in
 /// other runs.
 const OWN_SEEDS: usize = 16;
-
-/// With how many seeds a listed test is tried.
-const TRIES: usize = 4;
 
 /// Runs the behaviour tests in at least as many simulations as `runs` says, and the suite whose tests
 /// make their own, in optimized builds. Without a number, runs the behaviour tests with
@@ -65,30 +61,24 @@ impl Suite {
         Ok(Suite { program, list, tests })
     }
 
-    /// Returns the tests that are listed as not simulated, or those that are not.
-    fn tests(&self, listed: bool) -> Vec<&str> {
-        let tests = self.tests.iter().map(String::as_str);
-        tests.filter(|test| self.list.names(test) == listed).collect()
+    /// Returns the tests that are not listed.
+    fn simulated(&self) -> Vec<&str> {
+        self.tests.iter().map(String::as_str).filter(|test| !self.list.names(test)).collect()
     }
 
     fn pass(&self, seed: usize) -> Result<Pass, String> {
-        self.program.pass(&self.tests(false), &[("ECRU_TEST_SEED", seed)])
+        self.program.pass(&self.simulated(), &[("ECRU_TEST_SEED", seed)])
     }
 
     /// Describes the tests that have passed and are neither simulated nor listed.
     fn unlisted(&self, pass: &Pass) -> Vec<String> {
-        let tests = self.tests(false).into_iter().filter(|test| {
+        let tests = self.simulated().into_iter().filter(|test| {
             !pass.made.contains_key(*test) && !pass.failed.iter().any(|failed| failed == test)
         });
         let page = self.list.page;
         tests
             .map(|test| format!("{test} makes no simulation: list it in {page} with the reason"))
             .collect()
-    }
-
-    /// Returns the listed tests that are tried in simulations.
-    fn tried(&self) -> Vec<&str> {
-        self.tests(true).into_iter().filter(|test| self.list.tries(test)).collect()
     }
 }
 
@@ -139,49 +129,18 @@ fn swarm(root: &Path, tree: &Tree, wanted: Option<usize>) -> Result<Outcome, Str
     }
     cases += own.simulations();
     let took = begun.elapsed().as_secs_f64();
-    for suite in &suites {
-        problems.extend(could_run(suite)?);
-    }
 
     failed.sort();
     failed.dedup();
     let count = |of: fn(&Suite) -> usize| suites.iter().map(of).sum::<usize>();
-    let ran = count(|suite| suite.tests(false).len()) + own.passed + own.failed.len();
+    let ran = count(|suite| suite.simulated().len()) + own.passed + own.failed.len();
     // As the programs print it, with each test counted once.
     println!("test result: {} passed; {} failed", ran - failed.len(), failed.len());
     let summary = format!(
-        "{cases} simulations of {ran} tests with {seeds} seeds in {took:.1} s, {:.0} a second; {} tests are listed as not \
-         simulated, and {} were tried in {:.1} s",
+        "{cases} simulations of {ran} tests with {seeds} seeds in {took:.1} s, {:.0} a second; {} \
+         tests are listed as not simulated",
         cases as f64 / took,
-        count(|suite| suite.tests(true).len()),
-        count(|suite| suite.tried().len()),
-        begun.elapsed().as_secs_f64() - took,
+        count(|suite| suite.tests.len() - suite.simulated().len()),
     );
     Ok(Outcome { cases, summary, problems })
-}
-
-/// Tries the listed tests. Each has a process of its own, because some of them end it.
-fn could_run(suite: &Suite) -> Result<Vec<String>, String> {
-    let tried = program::side_by_side(&suite.tried(), |test| {
-        for seed in 0..TRIES {
-            let pass: Pass = suite.program.try_alone(test, seed)?;
-            if pass.passed != 1 || pass.simulations() == 0 {
-                return Ok(None);
-            }
-        }
-        Ok(Some(format!("{test} passes in a simulation: take it from {}", suite.list.page)))
-    });
-    Ok(tried.into_iter().collect::<Result<Vec<_>, String>>()?.into_iter().flatten().collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::check;
-    use crate::tree::Tree;
-    use std::path::Path;
-
-    #[test]
-    fn a_number_that_is_none_is_refused() {
-        check(Path::new("/"), &Tree::default(), Some("many")).complains("`many`");
-    }
 }

@@ -1,6 +1,6 @@
 //! Reads Rust sources: the syntax tree by `syn`, the tokens by `proc_macro2`, and the comments, which neither of them keeps.
 
-use proc_macro2::{Group, Span, TokenStream, TokenTree};
+use proc_macro2::{Span, TokenStream, TokenTree};
 use std::ops::Range;
 
 /// Parses a file. The error names the file and the line.
@@ -76,11 +76,6 @@ pub(crate) fn has_word(tokens: &TokenStream, word: &str) -> bool {
         TokenTree::Group(group) => has_word(&group.stream(), word),
         _ => false,
     })
-}
-
-/// Returns the trees inside a group.
-pub(crate) fn inside(group: &Group) -> Vec<TokenTree> {
-    trees(&group.stream())
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ pub(crate) struct Tree {
 
 impl Tree {
     /// Reads the Rust, Markdown and TOML files under `root`, except hidden folders and build
-    /// output.
+    /// output. Of other files it keeps the paths only.
     pub(crate) fn read(root: &Path) -> io::Result<Tree> {
         let mut tree = Tree::default();
         let mut folders = vec![root.to_owned()];
@@ -26,11 +26,11 @@ impl Tree {
                 }
                 if path.is_dir() {
                     folders.push(path);
-                } else if name.ends_with(".rs") || name.ends_with(".md") || name.ends_with(".toml")
-                {
+                } else {
                     let relative = path.strip_prefix(root).expect("it was found under the root");
-                    let relative = relative.to_string_lossy().replace('\\', "/");
-                    tree.files.insert(relative, fs::read_to_string(&path)?);
+                    let is_read = [".rs", ".md", ".toml"].iter().any(|end| name.ends_with(end));
+                    let text = if is_read { fs::read_to_string(&path)? } else { String::new() };
+                    tree.files.insert(relative.to_string_lossy().into_owned(), text);
                 }
             }
         }
@@ -46,6 +46,12 @@ impl Tree {
     /// Returns the text of a file that must exist.
     pub(crate) fn text(&self, path: &str) -> Result<&str, String> {
         self.files.get(path).map(String::as_str).ok_or_else(|| format!("{path} is missing"))
+    }
+
+    /// Returns whether there is such a file, or a folder with files.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        let is_in = |file: &String| file.strip_prefix(path).is_some_and(|r| r.starts_with('/'));
+        path.is_empty() || self.files.contains_key(path) || self.files.keys().any(is_in)
     }
 
     /// Returns the library's source, without the models. Models are tests, use loom throughout, and

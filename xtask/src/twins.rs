@@ -1,250 +1,195 @@
 //! `cargo xtask twins` compares std's types with ecru's types of the same names.
 //!
-//! std's side is a list in `xtask/data/std.txt`, read from the documentation that comes with the
-//! compiler (`--refresh` reads it again). ecru's side is rustdoc's JSON output. The result is the
-//! page `doc/std.md`: for each type what is there, what is missing, and why. Only the reasons are
-//! written by hand, in `xtask/data/std-left-out.txt`. The check fails if something is missing
-//! without a reason, if a reason is given for something that is there, or if the page is stale. It
-//! also reads every public page, and fails if one names a layer or an invariant of `doc/unsafe.md`.
+//! std's side is a list, `xtask/data/std.txt`, of the stable names of the compiler that
+//! rust-toolchain.toml names. ecru's side is the list that `cargo xtask public` keeps. The result is
+//! the page `doc/std.md`: for each type what is there, what is missing, and why. Only the reasons
+//! are written by hand, in `xtask/data/std-left-out.txt`.
 
-mod ours;
-mod signatures;
-mod theirs;
-
+use crate::outcome::Outcome;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
 
-use crate::outcome::Outcome;
-use crate::table;
-use ours::Ours;
-
 const STD: &str = "xtask/data/std.txt";
+const OURS: &str = "xtask/data/public/ecru.txt";
 const LEFT_OUT: &str = "xtask/data/std-left-out.txt";
 const PAGE: &str = "doc/std.md";
-const SIGNATURES: &str = "xtask/data/std-signatures.txt";
-const INVARIANTS: &str = "doc/unsafe.md";
-
-/// A type or a module of std and its twin: ecru's path, std's path, and the extension traits whose
-/// methods count as the type's.
-struct Twin {
-    path: &'static str,
-    extensions: &'static [&'static str],
-    kind: Kind,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Type,
-    /// A module: its free functions, and the names of its types.
-    Module,
-}
-
-const fn of_type(path: &'static str, extensions: &'static [&'static str]) -> Twin {
-    Twin { path, extensions, kind: Kind::Type }
-}
-
-const fn of_module(path: &'static str) -> Twin {
-    Twin { path, extensions: &[], kind: Kind::Module }
-}
-
-/// All twins. A path is relative to `ecru`. std's path is the same, except for Unix sockets.
-const TWINS: &[Twin] = &[
-    of_module("net"),
-    of_type("net::TcpListener", &[]),
-    of_type("net::TcpStream", &["os::linux::net::TcpStreamExt"]),
-    of_type("net::UdpSocket", &[]),
-    of_type("net::UnixStream", &[]),
-    of_type("net::UnixListener", &[]),
-    of_type("net::UnixDatagram", &[]),
-    of_module("fs"),
-    of_type("fs::File", &["os::unix::fs::FileExt"]),
-    of_type("fs::OpenOptions", &["os::unix::fs::OpenOptionsExt"]),
-    of_type("fs::DirBuilder", &["os::unix::fs::DirBuilderExt"]),
-    of_type("fs::DirEntry", &["os::unix::fs::DirEntryExt"]),
-    of_module("process"),
-    of_type("process::Command", &["os::unix::process::CommandExt"]),
-    of_type("process::Child", &[]),
-    of_type("process::ChildStdin", &[]),
-    of_type("process::ChildStdout", &[]),
-    of_type("process::ChildStderr", &[]),
-    of_module("io"),
-    of_type("io::Stdin", &[]),
-    of_type("io::StdinLock", &[]),
-    of_type("io::Stdout", &[]),
-    of_type("io::StdoutLock", &[]),
-    of_type("io::Stderr", &[]),
-    of_type("io::StderrLock", &[]),
-    of_type("io::PipeReader", &[]),
-    of_type("io::PipeWriter", &[]),
-    of_module("sync"),
-    of_type("sync::Mutex", &[]),
-    of_type("sync::RwLock", &[]),
-    of_type("sync::Condvar", &[]),
-    of_type("sync::Barrier", &[]),
-    of_type("sync::OnceLock", &[]),
-    of_type("sync::LazyLock", &[]),
-    of_type("sync::poison::Mutex", &[]),
-    of_type("sync::poison::RwLock", &[]),
-    of_type("sync::poison::Condvar", &[]),
-];
-
-/// Runs `cargo xtask twins`. With `write` the page is written instead of compared. With `refresh`
-/// std's list is read again.
-pub(crate) fn check(root: &Path, write: bool, refresh: bool) -> Outcome {
-    match compare(root, write, refresh) {
-        Ok(outcome) => outcome,
-        Err(problem) => Outcome::broken(problem),
-    }
-}
-
-fn compare(root: &Path, write: bool, refresh: bool) -> Result<Outcome, String> {
-    if refresh {
-        let text = theirs::read(TWINS)?;
-        store(root, STD, &text)?;
-    }
-    let theirs = lists(&load(root, STD)?);
-    let reasons = reasons(&load(root, LEFT_OUT)?)?;
-    let ours = Ours::read(root)?;
-    let mut page = String::from(HEAD);
-    let mut problems = Vec::new();
-    let (mut there_in_all, mut cases) = (0, 0);
-    let list = signatures::list(&load(root, SIGNATURES)?);
-    let others = signatures::others(root, &list)?;
-    page.push_str(&signatures::section(&list, &others));
-    for wrong in others
-        .iter()
-        .filter(|(module, _)| *module == "ecru::sync::poison")
-        .flat_map(|(_, wrong)| wrong)
-    {
-        problems.push(format!(
-            "ecru::sync::poison has no {} of type {}",
-            list[*wrong].0, list[*wrong].1
-        ));
-    }
-    let mut used = BTreeSet::new();
-    for twin in TWINS {
-        let names = theirs
-            .get(twin.path)
-            .ok_or_else(|| format!("{STD} has no line for {}: run with --refresh", twin.path))?;
-        let own = match twin.kind {
-            Kind::Type => ours.members(twin.path),
-            Kind::Module => ours.items(twin.path),
-        };
-        let own = own.unwrap_or_default();
-        cases += names.len();
-        let there: Vec<_> = names.iter().filter(|name| own.all.contains(*name)).collect();
-        there_in_all += there.len();
-        let _ = writeln!(page, "\n## {}\n", twin.path);
-        if own.is_stds {
-            page.push_str("std's own type.\n");
-            there_in_all += names.len() - there.len();
-            continue;
-        }
-        let _ = writeln!(page, "{} of {}: {}", there.len(), names.len(), listed(&there));
-        let mut missing = Vec::new();
-        for name in names.iter().filter(|name| !own.all.contains(*name)) {
-            let key = format!("{}::{name}", twin.path);
-            match reasons.get(&key).or_else(|| reasons.get(&format!("{}::*", twin.path))) {
-                Some(reason) => {
-                    used.insert(key);
-                    missing.push((name, reason));
-                }
-                None => problems
-                    .push(format!("{key} is std's, not ecru's, and {LEFT_OUT} gives no reason")),
-            }
-        }
-        if !missing.is_empty() {
-            page.push_str("\n| not here | why |\n|---|---|\n");
-            for (name, reason) in missing {
-                let _ = writeln!(page, "| `{name}` | {reason} |");
-            }
-        }
-        let beside: Vec<_> = own.inherent.iter().filter(|name| !names.contains(*name)).collect();
-        if !beside.is_empty() {
-            let _ = writeln!(page, "\nBeside std's: {}", listed(&beside));
-        }
-    }
-    for key in reasons.keys().filter(|key| !key.ends_with("::*") && !used.contains(*key)) {
-        problems
-            .push(format!("{LEFT_OUT} excuses {key}, which is here, or which std does not have"));
-    }
-    let invariants = load(root, INVARIANTS)?;
-    let ids = table::rows(&invariants, &["id", "invariant"]).into_iter().map(|(_, cells)| cells[0]);
-    problems.extend(
-        ours.implementers_text(&ids.collect())
-            .into_iter()
-            .map(|found| format!("{found} is for implementers, but is on a public page")),
-    );
-    if write {
-        store(root, PAGE, &page)?;
-    } else if load(root, PAGE)? != page {
-        problems.push(format!("{PAGE} is stale: cargo xtask twins --write"));
-    }
-    let summary = format!(
-        "{there_in_all} of {cases} of std's names are here, in {} types and modules",
-        TWINS.len()
-    );
-    Ok(Outcome { cases, summary, problems })
-}
 
 const HEAD: &str = "\
 # std's twins
 
 This page lists which methods of std's types ecru's types have, and why others are missing. It is
-written by `cargo xtask twins --write` from the documentation of both, and CI checks it. It counts
-stable methods that are not deprecated, including those of the extension traits for Unix and Linux,
-and trait implementations (`impl Read`). For a module it counts functions and types.
+written by `cargo xtask twins --write`, and CI checks it. It counts stable methods that are not
+deprecated, including those of the extension traits for Unix and Linux, and trait implementations
+(`impl Read`). For a module it counts functions and types.
+
+The signatures of `ecru::sync::poison` are std's, so code for std's locks compiles with that import.
+`tests/contract.rs` has all of them. The locks of `ecru::sync` have no poisoning, so their methods
+return values where std's return a `LockResult`.
 ";
 
-fn listed(names: &[&String]) -> String {
-    let quoted: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
-    quoted.join(", ")
+/// Compares the lists, and the page with what they say. With `write` the page is written instead.
+pub(crate) fn check(root: &Path, write: bool) -> Outcome {
+    compare(root, write).unwrap_or_else(Outcome::broken)
 }
 
-/// Parses `path: name name ..`, one per line. In a name with a space, the space is written as `_`:
-/// `impl_Read`.
-fn lists(text: &str) -> BTreeMap<String, BTreeSet<String>> {
-    let lines = text.lines().filter_map(|line| line.split_once(": "));
-    lines
-        .map(|(path, names)| {
-            let names = names.split(' ').map(|name| name.replace("impl_", "impl "));
-            (path.to_owned(), names.collect())
-        })
-        .collect()
+fn compare(root: &Path, write: bool) -> Result<Outcome, String> {
+    let load = |file: &str| {
+        std::fs::read_to_string(root.join(file)).map_err(|error| format!("{file}: {error}"))
+    };
+    let (mut outcome, page) = twins(&load(STD)?, &load(OURS)?, &load(LEFT_OUT)?)?;
+    if write {
+        std::fs::write(root.join(PAGE), page).map_err(|error| format!("{PAGE}: {error}"))?;
+    } else if load(PAGE)? != page {
+        outcome.problems.push(format!("{PAGE} is stale: cargo xtask twins --write"));
+    }
+    Ok(outcome)
 }
 
-/// Parses `path::name = why`, one per line.
-fn reasons(text: &str) -> Result<BTreeMap<String, String>, String> {
-    let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-    lines
-        .map(|line| {
-            let (key, why) = line
-                .split_once(" = ")
-                .ok_or_else(|| format!("{LEFT_OUT}: no reason in `{line}`"))?;
-            Ok((key.to_owned(), why.to_owned()))
-        })
-        .collect()
+/// Returns the outcome and the page. `std` has lines `path: name name ..` in which `_` stands for
+/// the space in `impl Read`, and `reasons` has lines `path::name = why`.
+fn twins(std: &str, ours: &str, reasons: &str) -> Result<(Outcome, String), String> {
+    let mut excuses = BTreeMap::new();
+    for line in reasons.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let (key, why) =
+            line.split_once(" = ").ok_or_else(|| format!("{LEFT_OUT}: no reason in `{line}`"))?;
+        excuses.insert(key.to_owned(), why);
+    }
+    let (mut page, mut problems) = (HEAD.to_owned(), vec![]);
+    let (mut there_in_all, mut cases, mut twins) = (0, 0, 0);
+    for (path, names) in std.lines().filter_map(|line| line.split_once(": ")) {
+        let names: Vec<_> = names.split(' ').map(|name| name.replace("impl_", "impl ")).collect();
+        let is_type =
+            path.rsplit("::").next().is_some_and(|name| name.starts_with(char::is_uppercase));
+        let (all, inherent) =
+            if is_type { members(ours, path) } else { (items(ours, path), BTreeSet::new()) };
+        let (there, missing): (Vec<_>, Vec<_>) = names.iter().partition(|name| all.contains(*name));
+        (there_in_all, cases, twins) = (there_in_all + there.len(), cases + names.len(), twins + 1);
+        let _ = writeln!(page, "\n## {path}\n");
+        let _ = writeln!(page, "{} of {}: {}", there.len(), names.len(), listed(there));
+        for (number, name) in missing.into_iter().enumerate() {
+            if number == 0 {
+                page.push_str("\n| not here | why |\n|---|---|\n");
+            }
+            let key = format!("{path}::{name}");
+            match excuses.remove(&key) {
+                Some(reason) => drop(writeln!(page, "| `{name}` | {reason} |")),
+                None => problems
+                    .push(format!("{key} is std's, not ecru's, and {LEFT_OUT} gives no reason")),
+            }
+        }
+        let beside: Vec<_> = inherent.iter().filter(|name| !names.contains(name)).collect();
+        if !beside.is_empty() {
+            let _ = writeln!(page, "\nBeside std's: {}", listed(beside));
+        }
+    }
+    let idle = excuses.keys();
+    problems
+        .extend(idle.map(|key| format!("{LEFT_OUT} excuses {key}, which is here, or not std's")));
+    let summary =
+        format!("{there_in_all} of {cases} of std's names are here, in {twins} types and modules");
+    Ok((Outcome { cases, summary, problems }, page))
 }
 
-fn load(root: &Path, file: &str) -> Result<String, String> {
-    std::fs::read_to_string(root.join(file)).map_err(|error| format!("{file}: {error}"))
+fn listed(names: Vec<&String>) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
-fn store(root: &Path, file: &str, text: &str) -> Result<(), String> {
-    std::fs::write(root.join(file), text).map_err(|error| format!("{file}: {error}"))
+/// Returns a type's methods and traits, the methods of ecru's own extension traits among them, and
+/// those of its methods that belong to no trait.
+fn members(ours: &str, path: &str) -> (BTreeSet<String>, BTreeSet<String>) {
+    let (mut all, mut inherent) = (BTreeSet::new(), BTreeSet::new());
+    let own = format!("ecru::{path}");
+    // The trait, for the methods of an implementation. `None` is one for another type.
+    let mut block: Option<String> = None;
+    for line in ours.lines() {
+        let plain = without_generics(line);
+        if let Some(head) = plain.strip_prefix("impl ") {
+            let head = head.split(" where ").next().unwrap_or(head);
+            let (name, of) = head.split_once(" for ").unwrap_or(("", head));
+            let name = name.rsplit("::").next().unwrap_or(name).to_owned();
+            block = (of == own).then_some(name);
+            all.extend(block.iter().map(|name| format!("impl {name}")));
+        } else if let (Some(block), Some(method)) = (&block, method(&plain)) {
+            if block.is_empty() {
+                inherent.insert(method.to_owned());
+            } else if block.ends_with("Ext") {
+                all.insert(method.to_owned());
+            }
+        } else {
+            block = None;
+        }
+    }
+    all.extend(inherent.iter().cloned());
+    (all, inherent)
+}
+
+/// Returns the name of a method or function.
+fn method(plain: &str) -> Option<&str> {
+    plain.split_once("fn ")?.1.split('(').next()?.rsplit("::").next()
+}
+
+/// Returns the names of the items directly in a module.
+fn items(ours: &str, path: &str) -> BTreeSet<String> {
+    let prefix = format!("ecru::{path}::");
+    let names = ours.lines().filter_map(|line| {
+        let plain = without_generics(line.split_once("pub ")?.1);
+        let item = plain.split(' ').find(|word| word.starts_with("ecru::"))?;
+        let name = item.strip_prefix(&*prefix)?.split('(').next()?;
+        (!name.contains(':')).then(|| name.to_owned())
+    });
+    names.collect()
+}
+
+/// Returns an item without what stands between angle brackets.
+fn without_generics(item: &str) -> String {
+    let (mut plain, mut depth, mut before) = (String::new(), 0, ' ');
+    for c in item.chars() {
+        match c {
+            '<' => depth += 1,
+            '>' if before != '-' => depth -= 1,
+            _ if depth == 0 => plain.push(c),
+            _ => {}
+        }
+        before = c;
+    }
+    plain
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const OURS: &str = "\
+pub use ecru::net::IpAddr
+#[non_exhaustive] pub struct ecru::net::Tcp<'a>(_)
+impl ecru::net::Tcp<'_>
+pub const fn ecru::net::Tcp<'_>::accept<F: Fn() -> u8>(&self) -> u8
+pub fn ecru::net::Tcp<'_>::serve(&self)
+impl ecru::net::TcpExt for ecru::net::Tcp<'_>
+pub fn ecru::net::Tcp<'_>::quick(&self)
+impl<T: core::fmt::Debug> core::fmt::Debug for ecru::net::Tcp<'_> where T: Send
+pub fn ecru::net::Tcp<'_>::fmt(&self)
+impl ecru::net::Udp
+pub fn ecru::net::Udp::lost(&self)
+pub fn ecru::net::bind() -> u8
+";
+
     #[test]
-    fn lists_and_reasons_are_read() {
-        let lists = lists("net::TcpStream: connect impl_Read\n");
-        assert!(lists["net::TcpStream"].contains("impl Read"));
-        let reasons = reasons("# why\n\nfs::File::x = because\n").unwrap();
-        assert_eq!(reasons["fs::File::x"], "because");
-        assert!(super::reasons("fs::File::x").is_err());
+    fn a_page_has_what_is_there_and_what_is_missing() {
+        let std = "net: IpAddr Tcp bind\nnet::Tcp: accept quick impl_Debug lost\n";
+        let (outcome, page) = twins(std, OURS, "# why\n\nnet::Tcp::lost = because\n").unwrap();
+        assert_eq!(outcome.problems, [""; 0]);
+        assert!(page.contains("3 of 3: `IpAddr`, `Tcp`, `bind`\n"), "{page}");
+        assert!(page.contains("3 of 4: `accept`, `quick`, `impl Debug`\n"), "{page}");
+        assert!(page.contains("| `lost` | because |\n\nBeside std's: `serve`\n"), "{page}");
+    }
+
+    #[test]
+    fn what_is_missing_needs_a_reason_and_what_is_there_none() {
+        let problems = |reasons| twins("net::Tcp: accept lost", OURS, reasons).unwrap().0;
+        problems("").complains("net::Tcp::lost is std's, not ecru's");
+        problems("net::Tcp::accept = x\n").complains("excuses net::Tcp::accept");
+        assert!(twins("", OURS, "net::Tcp::lost").is_err());
     }
 }

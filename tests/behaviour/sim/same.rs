@@ -11,7 +11,7 @@ use crate::support::{alone_with, is_child, panic_text, start_again};
 /// The seeds of tests that run more than one process.
 const SEEDS: u64 = 2;
 
-/// What each line of [`sizeable::line`] begins with, as `cargo xtask determinism` expects it.
+/// What each line of [`sizeable::line`] begins with, as `.ci/determinism` expects it.
 const WORD: &str = "seed ";
 
 fn lines() -> Vec<String> {
@@ -76,7 +76,7 @@ fn sim_361_in_fresh_processes() {
 }
 
 /// - given: the same program in a debug build, in an optimized one, and with a thread for each task
-/// - when: `cargo xtask determinism` compares what this test prints in each of them
+/// - when: `.ci/determinism` compares what this test prints in each of them
 /// - then: the runs are the same
 #[test]
 fn sim_362_in_other_builds() {

@@ -1,5 +1,5 @@
-//! Runs a short chaos, and shows its rows of `doc/behaviour/fleet.md`. `cargo xtask chaos` runs a
-//! longer one.
+//! Runs a short chaos, and shows its rows of `doc/behaviour/fleet.md`. The program `ecru-chaos` runs
+//! a longer one.
 
 use std::process::{Command, Output};
 use std::sync::OnceLock;

@@ -14,7 +14,8 @@
 //! The row belongs to the page doc/behaviour/topic.md, whose table `--write` writes. A row may have
 //! more tests (other workers, other drivers). Their names begin with its id, and they have no list.
 //! If no test's name is short enough to be the id, the list begins with an item such as
-//! ``- row: `scope_01_waits` ``. Other pages may only name existing rows.
+//! ``- row: `scope_01_waits` ``. Other pages may only name existing rows,
+//! and all pages may only link to existing files.
 
 mod pages;
 mod rows;
@@ -38,9 +39,8 @@ pub(crate) fn check(tree: &Tree) -> Outcome {
         let old = tree.text(&file).unwrap_or_default();
         if old != text {
             outcome.problems.push(format!(
-                "{file}:{}: the table is not what the tests say; \
-                 `cargo xtask behaviour --write` writes it",
-                pages::first_difference(old, &text)
+                "{file}: the table is not what the tests say; \
+                 `cargo xtask behaviour --write` writes it"
             ));
         }
     }
@@ -114,6 +114,11 @@ fn read(tree: &Tree) -> Read {
         }
     }
 
+    for (file, text) in tree.matching("", ".md") {
+        let lost = links(text).filter(|target| !tree.has(&from(file, target)));
+        problems.extend(lost.map(|target| format!("{file}: the link to {target} leads nowhere")));
+    }
+
     let topic = |key: &str| key.rsplit_once('_').map_or("", |(topic, _)| topic).to_owned();
     let mut topics: BTreeSet<String> = rows.keys().map(|key| topic(key)).collect();
     let mut pages = vec![];
@@ -136,6 +141,27 @@ fn read(tree: &Tree) -> Read {
 
     let summary = format!("{} rows in {} topics, {} tests", rows.len(), pages.len(), tests.len());
     Read { outcome: Outcome { cases: rows.len(), summary, problems }, pages }
+}
+
+/// Returns the targets of the links to files.
+fn links(text: &str) -> impl Iterator<Item = &str> {
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+    // `crate::scope` is a link of rustdoc's, which checks it.
+    targets.filter(|target| !target.is_empty() && !target.contains([':', ' ', '\n']))
+}
+
+/// Returns the path of a link's target from the root.
+fn from(file: &str, target: &str) -> String {
+    let mut path: Vec<&str> = file.split('/').collect();
+    path.pop();
+    for part in target.trim_end_matches('/').split('/') {
+        match part {
+            ".." => _ = path.pop(),
+            "." => {}
+            part => path.push(part),
+        }
+    }
+    path.join("/")
 }
 
 #[cfg(test)]

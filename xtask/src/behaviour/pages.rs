@@ -26,9 +26,3 @@ pub(super) fn with_table<'a>(page: &str, rows: impl Iterator<Item = &'a Row>) ->
     text.push_str(&rest[old..]);
     Some(text)
 }
-
-/// Returns the number of the first line in which two texts differ.
-pub(super) fn first_difference(one: &str, other: &str) -> usize {
-    let equal = one.lines().zip(other.lines()).take_while(|(one, other)| one == other).count();
-    equal + 1
-}

@@ -1,7 +1,7 @@
 //! The tests of the rows, and the rows in their doc comments.
 
 use crate::syntax::{self, has_word};
-use proc_macro2::{Ident, TokenStream, TokenTree};
+use proc_macro2::Ident;
 use syn::visit::{self, Visit};
 use syn::{Attribute, Expr, ExprLit, ItemFn, Lit, Macro, MacroDelimiter, Meta};
 
@@ -44,9 +44,8 @@ impl<'ast> Visit<'ast> for Tests {
     fn visit_macro(&mut self, called: &'ast Macro) {
         let outside = self.in_macro;
         self.in_macro |= matches!(called.delimiter, MacroDelimiter::Brace(_));
-        match called.parse_body::<syn::File>() {
-            Ok(items) => self.visit_file(&items),
-            Err(_) => self.tokens(&called.tokens),
+        if let Ok(items) = called.parse_body::<syn::File>() {
+            self.visit_file(&items);
         }
         self.in_macro = outside;
     }
@@ -66,22 +65,6 @@ impl Tests {
             }
             Ok(_) => {}
             Err(problem) => self.problems.push((line, problem)),
-        }
-    }
-
-    /// Searches a macro's arguments for functions if they are not plain items.
-    fn tokens(&mut self, tokens: &TokenStream) {
-        let trees = syntax::trees(tokens);
-        for (at, tree) in trees.iter().enumerate() {
-            match (tree, trees.get(at + 1)) {
-                (TokenTree::Group(group), _) => self.tokens(&group.stream()),
-                (TokenTree::Ident(word), Some(TokenTree::Ident(name)))
-                    if word == "fn" && self.in_macro =>
-                {
-                    self.note(name, true, false, &[]);
-                }
-                _ => {}
-            }
         }
     }
 }

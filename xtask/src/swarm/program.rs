@@ -4,15 +4,9 @@ use crate::process::cargo;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::thread;
 
 /// What a line begins with in which a test says how many simulations it has made.
 const LINE: &str = "ecru::sim: ";
-
-/// How many seconds a test may take that is tried alone.
-const PATIENCE: &str = "20";
 
 /// Variables that change what the tests do.
 const VARIABLES: [&str; 5] = [
@@ -76,8 +70,8 @@ impl Program {
         }))
     }
 
-    fn command(&self, start: Command) -> Command {
-        let mut command = start;
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.path);
         command.current_dir(&self.root);
         for variable in VARIABLES {
             command.env_remove(variable);
@@ -87,7 +81,7 @@ impl Program {
 
     /// Returns the names of all tests.
     pub(super) fn tests(&self) -> Result<Vec<String>, String> {
-        let mut command = self.command(Command::new(&self.path));
+        let mut command = self.command();
         let output = run(command.args(["--list", "--format", "terse"]))?;
         let text = String::from_utf8_lossy(&output.stdout);
         Ok(text.lines().filter_map(|line| line.strip_suffix(": test")).map(String::from).collect())
@@ -95,7 +89,7 @@ impl Program {
 
     /// Runs these tests, or all if there are none, and prints what those have written that failed.
     pub(super) fn pass(&self, tests: &[&str], variables: &[(&str, usize)]) -> Result<Pass, String> {
-        let mut command = self.command(Command::new(&self.path));
+        let mut command = self.command();
         command.args(["--show-output", "--exact"]).args(tests);
         command.envs(variables.iter().map(|(name, value)| (name, value.to_string())));
         let output = run(&mut command)?;
@@ -118,14 +112,6 @@ impl Program {
             println!("{failures}\n{}{}", String::from_utf8_lossy(&output.stderr), output.status);
         }
         Ok(pass)
-    }
-
-    /// Runs one test with a seed. What it prints is of no interest, and it may end its process.
-    pub(super) fn try_alone(&self, test: &str, seed: usize) -> Result<Pass, String> {
-        let mut command = self.command(Command::new("timeout"));
-        command.arg(PATIENCE).arg(&self.path).args(["--show-output", "--exact", test]);
-        let output = run(command.env("ECRU_TEST_SEED", seed.to_string()))?;
-        Ok(Pass::of(&String::from_utf8_lossy(&output.stdout)))
     }
 }
 
@@ -188,28 +174,9 @@ impl Pass {
     }
 }
 
-/// Calls `body` for each item, on all cores. The results have the order of the items.
-pub(super) fn side_by_side<I: Sync, T: Send>(items: &[I], body: impl Fn(&I) -> T + Sync) -> Vec<T> {
-    let (next, results) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
-    let threads = thread::available_parallelism().map_or(1, usize::from);
-    thread::scope(|s| {
-        for _ in 0..threads {
-            s.spawn(|| {
-                loop {
-                    let place = next.fetch_add(1, Relaxed);
-                    let Some(item) = items.get(place) else { return };
-                    let result = body(item);
-                    results.lock().expect("no thread panics with the lock").insert(place, result);
-                }
-            });
-        }
-    });
-    results.into_inner().expect("no thread panics with the lock").into_values().collect()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Pass, executable, side_by_side};
+    use super::{Pass, executable};
     use std::path::PathBuf;
 
     const PRINTED: &str = "\
@@ -249,14 +216,5 @@ failures:
         assert_eq!(executable(line, "net"), Some(PathBuf::from("/t/net-1")));
         assert_eq!(executable(line, "accept"), None);
         assert_eq!(executable("warning", "net"), None);
-    }
-
-    #[test]
-    fn results_have_the_order_of_the_items() {
-        let items: Vec<usize> = (0..100).collect();
-        assert_eq!(
-            side_by_side(&items, |item| item * 2),
-            items.iter().map(|n| n * 2).collect::<Vec<_>>()
-        );
     }
 }

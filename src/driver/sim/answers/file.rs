@@ -23,8 +23,11 @@ pub(super) fn kind(kind: Kind) -> FileKind {
     }
 }
 
+/// The device that all files of a world are on.
+pub(super) const DEVICE: u64 = u64::MAX;
+
 pub(super) fn looked(facts: &Facts) -> Looked {
-    Looked { kind: kind(facts.kind), size: facts.size, device: super::path::DEVICE }
+    Looked { kind: kind(facts.kind), size: facts.size, device: DEVICE }
 }
 
 /// Returns the file that a descriptor names.

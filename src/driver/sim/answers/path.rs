@@ -1,7 +1,7 @@
 //! Files by their names.
 
 use super::Answer;
-use super::file::looked;
+use super::file::{DEVICE, looked};
 use crate::driver::OwnedDescriptor;
 use crate::driver::request::*;
 use crate::driver::sim::World;
@@ -12,9 +12,6 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-
-/// The device that all files of a world are on.
-pub(in crate::driver::sim) const DEVICE: u64 = u64::MAX;
 
 /// Calls on the files of a world wait for no device. Ops may take virtual time.
 impl Answer<OnlyDevice> for World {

@@ -3,12 +3,11 @@
 use super::host::{HostId, Protocol, Route, destination};
 use super::link::SLOW;
 use super::name::{Domain, Name, UnixName};
-use super::stream::{Endpoint, Segment, State, Stream};
+use super::stream::{Attempt, Endpoint, Queue, Segment, State, Stream};
 use super::{Ctx, Event, FaultKind, Id, Kind, Network, Outcome, Transport};
 use rustix::io::Errno;
-use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The longest queue of a listener (Linux's `net.core.somaxconn`).
 const LONGEST_QUEUE: usize = 4_096;
@@ -16,31 +15,6 @@ const LONGEST_QUEUE: usize = 4_096;
 const REPETITIONS: u32 = 6;
 /// How long a host looks for another one in its own network.
 const SEARCH: Duration = Duration::from_secs(3);
-
-/// The connections that wait to be accepted.
-#[derive(Debug, Default)]
-pub(super) struct Queue {
-    pub(super) ready: VecDeque<Id>,
-}
-
-/// A connection attempt between two hosts.
-#[derive(Debug)]
-pub(super) struct Attempt {
-    to: SocketAddr,
-    /// The host of that address.
-    host: Option<HostId>,
-    began: Instant,
-    /// The server's end, once the listener's host has granted the connection.
-    pub(super) server: Option<Id>,
-}
-
-impl Attempt {
-    pub(super) fn host_crashed(&mut self, host: HostId) {
-        if self.host == Some(host) {
-            self.server = None;
-        }
-    }
-}
 
 impl Network {
     /// Binds a socket to an address.

@@ -7,7 +7,6 @@
 //! `unread` counts what the endpoint has sent and the peer has not read, as far as the endpoint
 //! knows. That bounds what is under way.
 
-use super::connect::{Attempt, Queue};
 use super::host::Place;
 use super::name::{Domain, Name};
 use super::{Ctx, Event, FaultKind, HostId, Id, Kind, Network, Outcome, SMALL, Socket, WINDOW};
@@ -16,6 +15,7 @@ use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 use std::net::Shutdown;
+use std::net::SocketAddr;
 use std::time::Instant;
 
 /// A socket for streams.
@@ -26,6 +26,31 @@ pub(super) struct Stream {
     /// The port that the socket has reserved.
     pub(super) place: Option<Place>,
     pub(super) state: State,
+}
+
+/// The connections that wait to be accepted.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    pub(super) ready: VecDeque<Id>,
+}
+
+/// A connection attempt between two hosts.
+#[derive(Debug)]
+pub(super) struct Attempt {
+    pub(super) to: SocketAddr,
+    /// The host of that address.
+    pub(super) host: Option<HostId>,
+    pub(super) began: Instant,
+    /// The server's end, once the listener's host has granted the connection.
+    pub(super) server: Option<Id>,
+}
+
+impl Attempt {
+    pub(super) fn host_crashed(&mut self, host: HostId) {
+        if self.host == Some(host) {
+            self.server = None;
+        }
+    }
 }
 
 #[derive(Debug)]
