@@ -279,6 +279,7 @@ fn simulate<T>(
         Ok(value) => (Some(value), None),
         Err(payload) => {
             let (payload, thrown) = task::split(payload);
+            let thrown = thrown.filter(|_| !task::is_passed_on(&*payload));
             let origin = thrown.map(|thrown| thrown.to_string());
             (None, Some(Failure::Panicked(PanicPayload::thrown(payload, origin))))
         }

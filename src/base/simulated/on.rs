@@ -32,6 +32,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use super::untaken::Held;
 use crate::base::alarm::Ring;
 use crate::base::drift::Drift;
 use crate::base::hash::HashMap;
@@ -45,6 +46,7 @@ pub(crate) const BEGIN: Duration = Duration::from_secs(946_684_800);
 
 /// The state of a simulation's thread. See the module.
 pub(crate) struct Simulated {
+    pub(super) held: Held,
     start: Cell<Instant>,
     now: Cell<Instant>,
     /// The state of the generator behind [`entropy`].
@@ -98,6 +100,7 @@ impl Simulated {
         static RUNS: StaticU64 = StaticU64::new(0);
         let run = RUNS.fetch_add(1, Ordering::Relaxed) % (1 << 30);
         Simulated {
+            held: Held::default(),
             start: Cell::new(start),
             now: Cell::new(start),
             entropy: Cell::new(0),
@@ -183,7 +186,7 @@ pub(crate) fn is_simulated() -> bool {
 
 /// Calls `f` with the state of the current thread's simulation. Returns `None` on other threads.
 #[inline]
-fn with<R>(f: impl FnOnce(&Simulated) -> R) -> Option<R> {
+pub(super) fn with<R>(f: impl FnOnce(&Simulated) -> R) -> Option<R> {
     let simulated = local::with(|local| local.simulated.get()).cast::<Simulated>();
     // SAFETY: V2: the state stays as long as the cell names it.
     unsafe { simulated.as_ref() }.map(f)
@@ -219,6 +222,11 @@ pub(crate) fn common_time(shown: Instant) -> Instant {
 /// Returns the number of the clock of the running code.
 pub(crate) fn clock_here() -> u16 {
     with(Simulated::clock_here).unwrap_or(0)
+}
+
+/// Returns the number of the host to which the running code belongs. `None` outside of simulations.
+pub(super) fn here() -> Option<u16> {
+    with(|simulated| (simulated.here.get())())
 }
 
 /// Sets the function that returns the number of the clock of the running code.

@@ -4,6 +4,7 @@ mod clocks;
 mod crashes;
 mod datagrams;
 mod descriptors;
+mod earlier_panics;
 mod hosts;
 mod last_steps;
 mod links;
