@@ -1,0 +1,48 @@
+//! Programs of random operations, each run with the kernel and in a simulation.
+//!
+//! Both must return the same results. A program that differs is made shorter until no operation can
+//! be left out. What may differ is a list, see [`Difference`].
+
+mod program;
+mod streams;
+
+use program::{Model, check_all, random_programs};
+use streams::Streams;
+
+/// The programs that are run for each model, unless the environment says otherwise.
+const PROGRAMS: u64 = 250;
+const LONGEST: usize = 10;
+
+fn search<M: Model>(model: M) {
+    let programs = std::env::var("ECRU_DIFFERENTIAL").ok().and_then(|text| text.parse().ok());
+    random_programs(model, programs.unwrap_or(PROGRAMS), LONGEST);
+}
+
+#[test]
+fn tcp_within_a_host() {
+    search(Streams::Tcp);
+}
+
+#[test]
+fn tcp_between_hosts() {
+    search(Streams::TcpBetweenHosts);
+}
+
+#[test]
+fn unix_streams() {
+    search(Streams::Unix);
+}
+
+#[test]
+fn unix_pairs() {
+    search(Streams::UnixPair);
+}
+
+/// Every program of three operations. Started by hand.
+#[test]
+#[ignore = "takes minutes"]
+fn all_short_programs_of_streams() {
+    for model in [Streams::Tcp, Streams::TcpBetweenHosts, Streams::Unix, Streams::UnixPair] {
+        check_all(model, 3);
+    }
+}
