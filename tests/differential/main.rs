@@ -3,9 +3,14 @@
 //! Both must return the same results. A program that differs is made shorter until no operation can
 //! be left out. What may differ is a list, see [`Difference`].
 
+mod datagrams;
+mod known;
+mod pipes;
 mod program;
 mod streams;
 
+use datagrams::{Udp, UnixDatagrams};
+use pipes::Pipes;
 use program::{Model, check_all, random_programs};
 use streams::Streams;
 
@@ -36,6 +41,26 @@ fn unix_streams() {
 #[test]
 fn unix_pairs() {
     search(Streams::UnixPair);
+}
+
+#[test]
+fn udp() {
+    search(Udp);
+}
+
+#[test]
+fn unix_datagrams() {
+    search(UnixDatagrams::Bound);
+}
+
+#[test]
+fn pairs_of_unix_datagrams() {
+    search(UnixDatagrams::Pair);
+}
+
+#[test]
+fn pipes() {
+    search(Pipes);
 }
 
 /// Every program of three operations. Started by hand.

@@ -1,13 +1,11 @@
 //! Connections.
 
-use crate::program::{Model, shown, shown_error};
+use crate::program::{Model, scratch_path, shown, shown_error};
 use ecru::channel;
 use ecru::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use ecru::sim;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
-use std::process;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Streams {
@@ -77,9 +75,7 @@ fn between_hosts() -> ([TcpStream; 2], channel::Sender<()>) {
 }
 
 fn unix() -> [UnixStream; 2] {
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let path = format!("/tmp/ecru-differential-{}-{number}", process::id());
+    let path = scratch_path();
     let listener = UnixListener::bind(&path).unwrap();
     let client = UnixStream::connect(&path).unwrap();
     let server = listener.accept().unwrap().0;
