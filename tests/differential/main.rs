@@ -1,7 +1,7 @@
 //! Programs of random operations, each run with the kernel and in a simulation.
 //!
 //! Both must return the same results. A program that differs is made shorter until no operation can
-//! be left out. What may differ is a list, see [`Difference`].
+//! be left out. What may differ is what [`Model::excuse`] allows, and `doc/simulation.md` lists it.
 
 mod datagrams;
 mod known;

@@ -9,7 +9,9 @@
 //! - Each host has a *clock*, which shows the virtual time, or drifts from it ([`Drift`]). The code
 //!   of a host reads that clock, and the times of its timers and alarms are those of that clock.
 //!   They are converted when they are set. A clock has the number of its host.
-//! - The *wall clock* of a simulation begins at [`BEGIN`], and advances with the virtual time.
+//! - The *wall clock* of a simulation begins at the time that std shows then, and advances with the
+//!   virtual time. std shows [`BEGIN`] if its clock has been replaced, and the machine's time
+//!   otherwise.
 //! - *Alarms* ring on the simulation's thread, in the order of their times. Alarms for the same
 //!   time ring in the order in which they were set. The scheduler calls [`ring_due`] outside of any
 //!   task.
@@ -41,7 +43,8 @@ use crate::base::sync::StaticU64;
 use crate::base::sync::atomic::Ordering;
 use crate::base::{local, random};
 
-/// When simulations begin, by the wall clocks of their hosts: on 1 January 2000, after the epoch.
+/// When simulations begin, by std's clock if the crate `ecru-sim-libc` replaces it: on 1 January
+/// 2000, after the epoch.
 pub(crate) const BEGIN: Duration = Duration::from_secs(946_684_800);
 
 /// The state of a simulation's thread. See the module.
@@ -49,6 +52,8 @@ pub(crate) struct Simulated {
     pub(super) held: Held,
     start: Cell<Instant>,
     now: Cell<Instant>,
+    /// What the wall clock showed at the start, as the time since the epoch.
+    wall_start: Cell<Duration>,
     /// The state of the generator behind [`entropy`].
     entropy: Cell<u64>,
     /// The clocks that drift.
@@ -103,6 +108,7 @@ impl Simulated {
             held: Held::default(),
             start: Cell::new(start),
             now: Cell::new(start),
+            wall_start: Cell::new(BEGIN),
             entropy: Cell::new(0),
             clocks: RefCell::default(),
             here: Cell::new(|| 0),
@@ -137,8 +143,10 @@ impl Simulated {
         self.clocks.try_borrow().ok()?.get(&clock).copied()
     }
 
-    /// Sets when the simulation begins, before its clock has been moved.
-    pub(crate) fn begin_at(&self, start: Instant) {
+    /// Sets when the simulation begins, before its clock has been moved, and what the wall clock
+    /// shows then.
+    pub(crate) fn begin_at(&self, start: Instant, wall_start: Duration) {
+        self.wall_start.set(wall_start);
         self.start.set(start);
         self.now.set(start);
     }
@@ -260,7 +268,7 @@ pub(crate) fn wall_clock() -> Option<Duration> {
     with(|simulated| {
         let now = simulated.now.get();
         let shown = simulated.drift_here().map_or(now, |drift| drift.shown_at(now));
-        BEGIN + shown.saturating_duration_since(simulated.start.get())
+        simulated.wall_start.get() + shown.saturating_duration_since(simulated.start.get())
     })
 }
 

@@ -10,6 +10,7 @@ mod last_steps;
 mod links;
 mod machines;
 mod many;
+mod names;
 mod streams;
 
 use ecru::net::{TcpListener, TcpStream};
