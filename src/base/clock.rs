@@ -1,6 +1,8 @@
 //! The clock. All of ecru reads the time here, and `cargo xtask layers` makes sure of that.
 
 use std::time::Instant;
+#[cfg(feature = "sim")]
+use std::time::{Duration, SystemTime};
 
 use super::simulated;
 
@@ -32,4 +34,10 @@ pub(crate) fn real_now() -> Instant {
 #[inline(always)]
 pub(crate) fn std_now() -> Instant {
     Instant::now()
+}
+
+/// Returns the time of day that std shows, as the time since the epoch. The same holds for it.
+#[cfg(feature = "sim")]
+pub(crate) fn std_wall_clock() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }

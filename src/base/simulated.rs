@@ -13,8 +13,12 @@ mod off;
 mod on;
 #[cfg(all(test, feature = "sim", not(loom)))]
 mod tests;
+#[cfg(feature = "sim")]
+mod untaken;
 
 #[cfg(not(feature = "sim"))]
 pub(crate) use off::*;
 #[cfg(feature = "sim")]
 pub(crate) use on::*;
+#[cfg(feature = "sim")]
+pub(crate) use untaken::*;

@@ -82,10 +82,10 @@ mod waiting_sends;
 mod when_readable;
 
 pub use halves::{OwnedReadHalf, OwnedWriteHalf, ReuniteError, Split};
+pub use resolve::ToSocketAddrs;
 pub use server::{Listener, Server};
 pub use std::net::{
     AddrParseError, IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, SocketAddrV4, SocketAddrV6,
-    ToSocketAddrs,
 };
 pub use tcp_listener::{Incoming, TcpListener};
 pub use tcp_stream::TcpStream;

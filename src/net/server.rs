@@ -153,7 +153,7 @@ impl<'l, L: Listener> Server<'l, L> {
     ///
     /// If `handler` panics, the server goes on. The panic of a call with an address counts as one
     /// of the connection, see [`on_panic`](Server::on_panic). That of a call without an address is
-    /// reported by the panic hook alone.
+    /// reported by the panic hook alone, and fails a simulation.
     pub fn on_error(
         self,
         handler: impl Fn(io::Error, Option<L::Peer>) + Send + Sync + 'l,
@@ -163,7 +163,7 @@ impl<'l, L: Listener> Server<'l, L> {
 
     /// Passes panics of connections to `handler`, on the connection's task, after the panic hook
     /// has reported them. Without a handler, the panic hook alone reports them. The server goes on
-    /// in both cases.
+    /// in both cases. In a simulation, a panic for which there is no handler fails the run.
     ///
     /// If `handler` panics, that ends the server: nothing more is accepted, the connections are
     /// cancelled and awaited, and [`serve`](Server::serve) resumes the handler's panic. So a
@@ -455,7 +455,7 @@ where
         let Err(payload) = outcome else { return ControlFlow::Continue(()) };
         let Some(handler) = &self.on_panic else {
             // The panic hook has reported it.
-            task::drop_quietly(payload);
+            task::lose(payload);
             return ControlFlow::Continue(());
         };
         let handled = catch_unwind(AssertUnwindSafe(|| handler(PanicPayload::new(payload), whose)));
@@ -485,12 +485,18 @@ where
     fn tell_of_refusal(&self, peer: L::Peer) {
         let text = "no stack could be mapped for the connection's task; lower `limit(..)`, or raise the process's limit on memory or mappings";
         let error = io::Error::new(io::ErrorKind::OutOfMemory, text);
-        task::drop_quietly(catch_unwind(AssertUnwindSafe(|| self.tell(error, Some(peer)))));
+        self.tell_apart(error, Some(peer));
     }
 
     /// Reports a shortage. A handler that panics does not stop this worker from accepting.
     fn tell_of_shortage(&self, error: io::Error) {
-        task::drop_quietly(catch_unwind(AssertUnwindSafe(|| self.tell(error, None))));
+        self.tell_apart(error, None);
+    }
+
+    /// Passes an error to the handler. Its panic is none of a connection's function.
+    fn tell_apart(&self, error: io::Error, peer: Option<L::Peer>) {
+        let told = catch_unwind(AssertUnwindSafe(|| self.tell(error, peer)));
+        told.unwrap_or_else(task::lose);
     }
 
     fn is_over(&self, error: io::Error) {

@@ -1,6 +1,6 @@
 //! A TCP socket that accepts connections.
 
-use super::resolve::try_each;
+use super::resolve::{ToSocketAddrs, try_each};
 use super::server::Server;
 use super::shell::{every_socket, hops, keepalive};
 use super::socket::Socket;
@@ -9,7 +9,7 @@ use crate::driver::Address;
 use crate::driver::request::{ReuseAddress, SocketType};
 use std::io;
 use std::iter::FusedIterator;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// A TCP socket that accepts connections: [`std::net::TcpListener`] with waits that park the task.

@@ -1,6 +1,6 @@
 //! A TCP connection.
 
-use super::resolve::try_each;
+use super::resolve::{ToSocketAddrs, try_each};
 use super::settings::{Direction, check_timeout};
 use super::shell::{every_socket, hops, keepalive, reads_and_writes, time_limits};
 use super::socket::Socket;
@@ -8,7 +8,7 @@ use crate::base::clock;
 use crate::driver::Address;
 use crate::driver::request::{Linger, NoDelay, QuickAck, SocketType};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
-use std::net::{Shutdown, SocketAddr, ToSocketAddrs};
+use std::net::{Shutdown, SocketAddr};
 use std::time::{Duration, Instant};
 
 /// A TCP connection: [`std::net::TcpStream`] with waits that park the task.

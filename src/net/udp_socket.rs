@@ -1,13 +1,13 @@
 //! A UDP socket.
 
-use super::resolve::{first_of, try_each};
+use super::resolve::{ToSocketAddrs, first_of, try_each};
 use super::settings::Direction;
 use super::shell::{every_socket, hops, time_limits};
 use super::socket::Socket;
 use crate::driver::Address;
 use crate::driver::request::SocketType;
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// A UDP socket: [`std::net::UdpSocket`] with waits that park the task.

@@ -38,6 +38,7 @@ use super::frame::Opened;
 use super::join::JoinHandle;
 use super::options::{Options, Start};
 use crate::base::short_trace;
+use crate::base::simulated::{self, Untaken};
 use crate::base::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crate::park::{Mode, Single, Wait, What};
 use crate::sched;
@@ -259,12 +260,11 @@ impl ScopeCore {
     pub(crate) fn run<T>(&self, body: impl FnOnce() -> T) -> Result<T, Box<ChildPanic>> {
         let opened = self.open();
         let result = panic::catch_unwind(AssertUnwindSafe(body));
-        if result.is_err() {
-            self.cancel(CancelReason::Sibling);
-        }
+        let untaken = result.as_ref().err().map(|payload| self.hold_panic(&**payload));
         self.finish();
         self.close();
         drop(opened);
+        drop(untaken);
         match result {
             Ok(value) => {
                 // A load is enough: no child is left that could add itself.
@@ -280,6 +280,14 @@ impl ScopeCore {
             }
             Err(payload) => self.fail(payload),
         }
+    }
+
+    /// Cancels the children, because the body has panicked.
+    #[cold]
+    fn hold_panic(&self, payload: &(dyn Any + Send)) -> Untaken {
+        let untaken = task::hold(payload);
+        self.cancel(CancelReason::Sibling);
+        untaken
     }
 
     /// Resumes the body's panic. It takes precedence over panics of the children.
@@ -504,7 +512,8 @@ impl<B: Body> Erased<B> {
     };
 }
 
-const UPCALLS: Upcalls = Upcalls { panicked: note_panic, ended: child_ended, tell: sched::tell };
+const UPCALLS: Upcalls =
+    Upcalls { panicked: note_panic, left: lose_panic, ended: child_ended, tell: sched::tell };
 
 unsafe fn note_panic(task: *const Header) {
     // SAFETY: T2: the running task holds a reference.
@@ -512,6 +521,35 @@ unsafe fn note_panic(task: *const Header) {
     // SAFETY: S5: the scope waits for this task.
     let core = unsafe { &*scope };
     core.note_panic(task);
+    // SAFETY: T2: as above.
+    if simulated::is_simulated() && !unsafe { &*task }.has_handle() {
+        // SAFETY: S5: as above.
+        unsafe { lose_panic(task) };
+    }
+}
+
+/// Fails the run of a simulation, if the panic of a task without a handle cannot be joined further
+/// up either. The scopes would pass it on, but only when their other tasks have ended.
+#[cold]
+unsafe fn lose_panic(task: *const Header) {
+    // SAFETY: T2: the caller holds a reference.
+    let lost = unsafe { &*task }.id();
+    let mut at = task;
+    loop {
+        // SAFETY: S5: the scope of a task that is alive has not returned. Nor has the task that has
+        // opened it.
+        let Some(header) = (unsafe { at.as_ref() }) else { return };
+        if simulated::is_never_joined(header.id()) {
+            return simulated::lose_that_of(lost);
+        }
+        // The panic of a hushed task is unwanted, or does not reach its scope.
+        if header.is_hushed() || (at != task && header.has_handle()) {
+            return;
+        }
+        // SAFETY: S5, as above.
+        let Some(core) = (unsafe { header.scope.cast::<ScopeCore>().as_ref() }) else { return };
+        at = core.group.owner();
+    }
 }
 
 unsafe fn child_ended(scope: *const (), daemon: bool) {
@@ -576,8 +614,8 @@ impl ChildPanic {
             // cause.
             return text.to_owned();
         }
-        let thrown = self.thrown.as_ref();
-        let place = thrown.map_or_else(String::new, |thrown| format!(", at {}", thrown.place));
+        let place = self.thrown.as_ref().and_then(|thrown| thrown.place.as_ref());
+        let place = place.map_or_else(String::new, |place| format!(", at {place}"));
         let text = text.map_or_else(String::new, |text| format!(": {text}"));
         format!("{PASSED_ON}{}{place}{text}", self.task)
     }

@@ -92,10 +92,7 @@ impl PanicPayload {
         payload: Box<dyn Any + Send>,
         origin: impl Into<Option<String>>,
     ) -> PanicPayload {
-        let payload = PanicPayload::new(payload);
-        // A scope has passed on another panic, and says where that one was thrown.
-        let says_it = payload.message().is_some_and(|text| text.starts_with(task::PASSED_ON));
-        PanicPayload { origin: origin.into().filter(|_| !says_it), ..payload }
+        PanicPayload { origin: origin.into(), ..PanicPayload::new(payload) }
     }
 
     /// Returns where the panic was thrown, and in which task, if the message does not say it.

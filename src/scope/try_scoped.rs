@@ -12,6 +12,7 @@ use super::frame::Opened;
 use super::join::JoinHandle;
 use super::options::{Options, Start};
 use crate::base::short_trace;
+use crate::base::simulated::Untaken;
 use crate::base::sync::SpinLock;
 use crate::source::Source;
 use crate::task::cancel::{self, CancelNode, Kind};
@@ -32,7 +33,7 @@ struct ScopeOutcome<E> {
     /// The highest-ranked error so far. The flag tells whether it came from a task or body that had
     /// already been cancelled.
     error: Option<(bool, E)>,
-    panic: Option<Box<dyn Any + Send>>,
+    panic: Option<(Box<dyn Any + Send>, Untaken)>,
 }
 
 /// Opens a scope whose tasks return `Result`, and runs `body` in it. Once every task has ended,
@@ -115,7 +116,7 @@ where
     let outcome =
         std::mem::replace(&mut *scope.outcome.lock(), ScopeOutcome { error: None, panic: None });
     let (payload, unwanted) = match outcome.panic {
-        Some(panic) => (Some(panic), unclaimed),
+        Some((panic, _)) => (Some(panic), unclaimed),
         None => (unclaimed, None),
     };
     // Dropped before the other panic is resumed: a second panic during unwinding would abort the
@@ -269,9 +270,11 @@ impl<E> TryScope<'_, '_, E> {
     }
 
     fn fail_by_panic(&self, payload: Box<dyn Any + Send>) {
+        let untaken = task::hold(&*payload);
+        let panic = (payload, untaken);
         let dropped = {
             let mut outcome = self.outcome.lock();
-            if outcome.panic.is_some() { Some(payload) } else { outcome.panic.replace(payload) }
+            if outcome.panic.is_some() { Some(panic) } else { outcome.panic.replace(panic) }
         };
         task::drop_quietly(dropped);
         cancel::cancel(&self.all, CancelReason::Sibling);

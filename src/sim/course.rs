@@ -33,7 +33,7 @@ use super::legend::{Known, Met};
 use super::pilot::{self, Pilot};
 use super::simulation::Limits;
 use crate::base::random::Generator;
-use crate::base::simulated::CutOff;
+use crate::base::simulated::{CutOff, LostPanic};
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::base::{clock, report, simulated};
 use crate::diag::{self, TaskTree};
@@ -179,7 +179,7 @@ pub(super) struct Course {
     pub(super) world: Arc<World>,
     pub(super) hosts: Hosts,
     limits: Limits,
-    start: Instant,
+    pub(super) start: Instant,
     random: RefCell<Generator>,
     invariants: RefCell<Vec<Rc<Invariant>>>,
     /// Faults have ended.
@@ -256,6 +256,11 @@ impl Course {
         });
         course.world.set_here(hosts::current);
         simulated::set_here(|| hosts::current().0);
+        simulated::set_lost(|panic| {
+            if let Some(course) = Course::here() {
+                course.lose(panic);
+            }
+        });
         simulated::set_course(Rc::<Course>::clone(&course));
         course
     }
@@ -314,6 +319,13 @@ impl Course {
     pub(super) fn fail(&self, failure: Failure) {
         self.desk.fail(failure);
         self.end();
+    }
+
+    /// Fails the run by a panic that would not be noticed otherwise.
+    fn lose(&self, panic: LostPanic) {
+        if self.phase.get() == Phase::Runs {
+            self.fail(hosts::lost(self, panic));
+        }
     }
 
     /// Fails the run because a task starts a thread.

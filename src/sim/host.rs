@@ -37,7 +37,8 @@ pub struct Host {
 /// not end before.
 ///
 /// If `f` panics, or returns an error that is not a cancellation, the simulation fails with
-/// [`Failure::Panicked`](super::Failure::Panicked).
+/// [`Failure::Panicked`](super::Failure::Panicked). If a task of the machine panics that nothing
+/// can join, it fails at once.
 ///
 /// # Panics
 /// Panics outside of a simulation, and if there is a host with this name.
@@ -147,6 +148,9 @@ impl Host {
     /// other tasks wait. Errors and panics of these tasks are not reported. A task that takes more
     /// than 10,000 steps fails the simulation with
     /// [`Failure::OutlivesCrash`](super::Failure::OutlivesCrash).
+    ///
+    /// A panic that was thrown before, and that the program has neither joined nor caught, fails
+    /// the simulation with [`Failure::Panicked`](super::Failure::Panicked).
     ///
     /// Does nothing if the machine is down.
     ///

@@ -14,6 +14,7 @@
 //! While a host is paused, the scheduler sets its tasks aside.
 #![expect(unsafe_code, reason = "reads the task-locals of tasks that do not run")]
 
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
@@ -25,7 +26,7 @@ use std::sync::Arc;
 use super::course::Course;
 use super::failure::Failure;
 use crate::base::local;
-use crate::base::simulated::{self, CutOff};
+use crate::base::simulated::{self, CutOff, LostPanic};
 use crate::driver::{HostId, ROOT_NAME};
 use crate::scope::{CancelHandle, JoinHandle, PanicPayload, cancel_scope, shield};
 use crate::sync::Latch;
@@ -291,9 +292,15 @@ fn incarnation(id: HostId, number: u64, is_first: bool, earlier: &[Arc<Latch>]) 
     course.hosts.set_down(id, false);
     let (name, closure) =
         course.hosts.with(id, |state| (Arc::clone(&state.name), Rc::clone(&state.closure)));
+    // Nothing joins this task, because the program has no handle of it.
+    if let Some(task) = task::current_header() {
+        simulated::set_never_joined(task.id());
+    }
     let body = |cancel: CancelHandle| {
         course.hosts.with(id, |state| state.running = Some(cancel));
-        HERE.scope(id, || closure())
+        HERE.scope(id, || {
+            panic::catch_unwind(AssertUnwindSafe(|| closure())).map_err(task::located)
+        })
     };
     let result = panic::catch_unwind(AssertUnwindSafe(|| cancel_scope(body)));
     if course.hosts.with(id, |state| state.is_down) {
@@ -301,15 +308,31 @@ fn incarnation(id: HostId, number: u64, is_first: bool, earlier: &[Arc<Latch>]) 
         task::drop_quietly(result);
         return;
     }
-    let payload = match result {
-        Ok(Ok(())) => return,
-        Ok(Err(error)) if Cancelled::find(&error).is_some() => return,
-        Ok(Err(error)) => Box::new(format!("the host '{name}' failed: {error}")),
-        Err(payload) => task::located(payload),
+    let (payload, origin) = match result {
+        Ok(Ok(Ok(()))) => return,
+        Ok(Ok(Err(error))) if Cancelled::find(&error).is_some() => return,
+        Ok(Ok(Err(error))) => {
+            let text = format!("the host '{name}' failed: {error}");
+            (Box::new(text) as Box<dyn Any + Send>, None)
+        }
+        Ok(Err(payload)) | Err(payload) => {
+            let (payload, thrown) = task::split(payload);
+            let thrown = thrown.filter(|_| !task::is_passed_on(&*payload));
+            let place = thrown.map_or_else(String::new, |thrown| format!("{thrown}, "));
+            (payload, Some(format!("{place}on the host '{name}'")))
+        }
     };
-    let (payload, thrown) = task::split(payload);
-    let origin = thrown.map(|thrown| format!("{thrown}, on the host '{name}'"));
     course.fail(Failure::Panicked(PanicPayload::thrown(payload, origin)));
+}
+
+/// Returns the failure of a run by a panic that would not be noticed otherwise.
+pub(super) fn lost(course: &Course, panic: LostPanic) -> Failure {
+    let LostPanic { host, at, text, origin } = panic;
+    let name = course.hosts.name_of(HostId(host));
+    let after = at.saturating_duration_since(course.start);
+    let origin = format!("{origin}, on the host '{name}', after {after:?} of virtual time");
+    let payload = text.map_or_else(|| Box::new(()) as Box<dyn Any + Send>, |text| Box::new(text));
+    Failure::Panicked(PanicPayload::thrown(payload, origin))
 }
 
 /// What stops a host: its programs end, or its power.
@@ -339,6 +362,7 @@ pub(super) fn stop(course: &Course, id: HostId, outage: Outage) {
     }
     course.hosts.set_paused(id, false);
     course.hosts.set_down(id, true);
+    simulated::lose_those_on(id.0);
     // Hooks of the program run here.
     current.inspect(JoinHandle::cancel);
     running.inspect(CancelHandle::cancel);

@@ -250,7 +250,7 @@ fn simulate<T>(
     let _entered = simulated.enter();
     let _marked = park::enter_simulation();
     // The same in each run if std's clock has been replaced. Otherwise it is the machine's time.
-    simulated.begin_at(clock::std_now());
+    simulated.begin_at(clock::std_now(), clock::std_wall_clock());
     simulated::set_silent(*is_quiet);
     random::seed_thread({ own }.any());
     World::create(world);
@@ -279,6 +279,7 @@ fn simulate<T>(
         Ok(value) => (Some(value), None),
         Err(payload) => {
             let (payload, thrown) = task::split(payload);
+            let thrown = thrown.filter(|_| !task::is_passed_on(&*payload));
             let origin = thrown.map(|thrown| thrown.to_string());
             (None, Some(Failure::Panicked(PanicPayload::thrown(payload, origin))))
         }

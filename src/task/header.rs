@@ -46,6 +46,8 @@ const REFERENCE: u32 = 64;
 pub(crate) struct Upcalls {
     /// Tells the scope that the task has panicked. The result says how.
     pub(crate) panicked: unsafe fn(*const Header),
+    /// Tells the scope, in a simulation, that the handle of a task that has panicked was dropped.
+    pub(crate) left: unsafe fn(*const Header),
     /// Tells the scope that the task is over. This is the task's last access to its scope.
     pub(crate) ended: unsafe fn(scope: *const (), daemon: bool),
     /// Tells the task that one of its nodes has been flagged, and wakes the task if it waits.
@@ -88,7 +90,7 @@ impl VTable {
             discard: |_| {},
             free: |_| {},
             layout: Layout::new::<()>(),
-            upcalls: Upcalls { panicked: |_| {}, ended: |_, _| {}, tell },
+            upcalls: Upcalls { panicked: |_| {}, left: |_| {}, ended: |_, _| {}, tell },
         }
     }
 }
@@ -538,6 +540,11 @@ impl Header {
         self.state.fetch_or(HUSHED, Ordering::Relaxed);
     }
 
+    /// Returns whether a join can still ask for the result.
+    pub(crate) fn has_handle(&self) -> bool {
+        self.state.load(Ordering::Relaxed) & DETACHED == 0
+    }
+
     /// Returns whether [`Header::hush`] was called.
     pub(crate) fn is_hushed(&self) -> bool {
         self.state.load(Ordering::Relaxed) & HUSHED != 0
@@ -568,6 +575,10 @@ impl Header {
         if state & (TAKEN | PANICKED) == 0 && header.claim_result() {
             // SAFETY: T1: claimed just now.
             unsafe { (header.vtable.discard)(this) };
+        }
+        if state & (TAKEN | PANICKED) == PANICKED && simulated::is_simulated() {
+            // SAFETY: S5: the scope has not looked at the panic yet, so it has not returned.
+            unsafe { (header.vtable.upcalls.left)(this) };
         }
         // SAFETY: T2, by this function's contract.
         unsafe { Header::release(this) };

@@ -63,6 +63,10 @@ pub(crate) use describe::describe_overflows;
 pub(crate) use header::{
     DONE, Extra, Header, Running, StartedEntry, TAKEN, TaskFiber, Upcalls, VTable,
 };
-pub(crate) use panics::{PASSED_ON, Thrown, install_hook, located, split, text_of, unsplit};
+#[cfg(feature = "sim")]
+pub(crate) use panics::is_passed_on;
+pub(crate) use panics::{
+    PASSED_ON, Thrown, hold, install_hook, located, lose, split, text_of, unsplit,
+};
 pub(crate) use result::{Body, Failure, TaskBox, drop_quietly, dropped};
 pub(crate) use switch_hook::{Kept, hear_of_hook, inherit, is_hooked};

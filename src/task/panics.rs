@@ -24,6 +24,9 @@ use std::sync::Once;
 use std::thread;
 
 use super::current::{TaskId, current_header};
+use super::header::Header;
+use super::result::drop_quietly;
+use crate::base::simulated::{Moment, Untaken};
 use crate::base::{report, simulated};
 use crate::coroutine::panics;
 
@@ -39,6 +42,7 @@ struct PanicNote {
     task: TaskId,
     text: Option<String>,
     place: String,
+    moment: Moment,
 }
 
 thread_local! {
@@ -47,14 +51,22 @@ thread_local! {
 
 /// Where a payload was thrown, and by which task.
 pub(crate) struct Thrown {
-    pub(crate) place: String,
+    /// `None` if the hook has not noted it.
+    pub(crate) place: Option<String>,
     task: String,
+    /// Held until the payload is taken.
+    _untaken: Untaken,
 }
 
 impl fmt::Display for Thrown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "at {}, in {}", self.place, self.task)
+        f.write_str(&origin(self.place.as_deref(), &self.task))
     }
+}
+
+/// Says where a panic was thrown, and by which task.
+fn origin(place: Option<&str>, task: &str) -> String {
+    place.map_or_else(|| format!("in {task}"), |place| format!("at {place}, in {task}"))
 }
 
 /// A payload, together with what is known of its panic.
@@ -94,7 +106,8 @@ fn note(info: &PanicHookInfo<'_>) {
     let Some(header) = current_header() else { return };
     if let Some(place) = info.location() {
         let (text, place) = (info.payload_as_str().map(String::from), place.to_string());
-        let note = PanicNote { task: TaskId::of(header), text, place };
+        let moment = Moment::now();
+        let note = PanicNote { task: TaskId::of(header), text, place, moment };
         // Nothing is noted while the thread's locals are being destroyed, nor in a panic inside
         // this function.
         let _ = NOTES.try_with(|notes| {
@@ -121,18 +134,60 @@ fn announce(info: &PanicHookInfo<'_>) {
 #[cold]
 pub(crate) fn located(payload: Box<dyn Any + Send>) -> Box<dyn Any + Send> {
     let Some(header) = current_header() else { return payload };
+    let untaken = hold(&*payload);
     let task = TaskId::of(header);
     let note = NOTES.try_with(|notes| {
         let mut notes = notes.try_borrow_mut().ok()?;
         let place = notes.iter().position(|note| note.task == task)?;
         Some(notes.swap_remove(place))
     });
-    match note {
+    let place = match note {
         Ok(Some(PanicNote { text, place, .. })) if text.as_deref() == text_of(&*payload) => {
-            Box::new(Located { payload, thrown: Thrown { place, task: header.description() } })
+            Some(place)
         }
-        _ => payload,
+        _ if untaken.is_held() => None,
+        _ => return payload,
+    };
+    let thrown = Thrown { place, task: header.description(), _untaken: untaken };
+    Box::new(Located { payload, thrown })
+}
+
+/// Returns when and where the panic of the running task was thrown, as far as the hook has noted
+/// it.
+fn moment_and_place(header: &Header, text: Option<&str>) -> (Moment, Option<String>) {
+    let task = TaskId::of(header);
+    let noted = NOTES.try_with(|notes| {
+        let notes = notes.try_borrow().ok()?;
+        let is_it = |note: &&PanicNote| note.task == task && note.text.as_deref() == text;
+        notes.iter().find(is_it).map(|note| (note.moment, note.place.clone()))
+    });
+    match noted {
+        Ok(Some((moment, place))) => (moment, Some(place)),
+        _ => (Moment::now(), None),
     }
+}
+
+/// Notes in a simulation that a scope or a task holds the payload of the running task's panic, and
+/// that the program has not taken it yet. See [`simulated::hold`].
+#[cold]
+pub(crate) fn hold(payload: &(dyn Any + Send)) -> Untaken {
+    let header = current_header().filter(|_| simulated::is_simulated());
+    let Some(header) = header else { return Untaken::default() };
+    let text = text_of(payload);
+    let (moment, place) = moment_and_place(header, text);
+    simulated::hold(moment, header.id(), text, || origin(place.as_deref(), &header.description()))
+}
+
+/// Drops the payload of the running task's panic, which no code of the program handles. In a
+/// simulation that fails the run.
+#[cold]
+pub(crate) fn lose(payload: Box<dyn Any + Send>) {
+    if let Some(header) = current_header().filter(|_| simulated::is_simulated()) {
+        let text = text_of(&*payload);
+        let (moment, place) = moment_and_place(header, text);
+        simulated::lose(moment, text, || origin(place.as_deref(), &header.description()));
+    }
+    drop_quietly(payload);
 }
 
 /// Returns the payload as it was thrown, and where that was, if known.
@@ -142,6 +197,13 @@ pub(crate) fn split(payload: Box<dyn Any + Send>) -> (Box<dyn Any + Send>, Optio
         Ok(located) => (located.payload, Some(located.thrown)),
         Err(payload) => (payload, None),
     }
+}
+
+/// Returns whether a payload is that of a scope that has passed on another panic. Its text says
+/// where that one was thrown.
+#[cfg(feature = "sim")]
+pub(crate) fn is_passed_on(payload: &(dyn Any + Send)) -> bool {
+    text_of(payload).is_some_and(|text| text.starts_with(PASSED_ON))
 }
 
 /// Undoes [`split`].

@@ -45,3 +45,39 @@ pub(crate) fn is_silent() -> bool {
 pub(crate) fn is_cut_off() -> bool {
     false
 }
+
+#[derive(Clone, Copy)]
+pub(crate) struct Moment;
+
+impl Moment {
+    #[inline(always)]
+    pub(crate) fn now() -> Moment {
+        Moment
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Untaken;
+
+impl Untaken {
+    #[inline(always)]
+    pub(crate) fn is_held(&self) -> bool {
+        false
+    }
+}
+
+#[inline(always)]
+pub(crate) fn hold(_: Moment, _: u64, _: Option<&str>, _: impl FnOnce() -> String) -> Untaken {
+    Untaken
+}
+
+#[inline(always)]
+pub(crate) fn lose(_: Moment, _: Option<&str>, _: impl FnOnce() -> String) {}
+
+#[inline(always)]
+pub(crate) fn lose_that_of(_: u64) {}
+
+#[inline(always)]
+pub(crate) fn is_never_joined(_: u64) -> bool {
+    false
+}

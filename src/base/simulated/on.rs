@@ -9,7 +9,9 @@
 //! - Each host has a *clock*, which shows the virtual time, or drifts from it ([`Drift`]). The code
 //!   of a host reads that clock, and the times of its timers and alarms are those of that clock.
 //!   They are converted when they are set. A clock has the number of its host.
-//! - The *wall clock* of a simulation begins at [`BEGIN`], and advances with the virtual time.
+//! - The *wall clock* of a simulation begins at the time that std shows then, and advances with the
+//!   virtual time. std shows [`BEGIN`] if its clock has been replaced, and the machine's time
+//!   otherwise.
 //! - *Alarms* ring on the simulation's thread, in the order of their times. Alarms for the same
 //!   time ring in the order in which they were set. The scheduler calls [`ring_due`] outside of any
 //!   task.
@@ -32,6 +34,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use super::untaken::Held;
 use crate::base::alarm::Ring;
 use crate::base::drift::Drift;
 use crate::base::hash::HashMap;
@@ -40,13 +43,17 @@ use crate::base::sync::StaticU64;
 use crate::base::sync::atomic::Ordering;
 use crate::base::{local, random};
 
-/// When simulations begin, by the wall clocks of their hosts: on 1 January 2000, after the epoch.
+/// When simulations begin, by std's clock if the crate `ecru-sim-libc` replaces it: on 1 January
+/// 2000, after the epoch.
 pub(crate) const BEGIN: Duration = Duration::from_secs(946_684_800);
 
 /// The state of a simulation's thread. See the module.
 pub(crate) struct Simulated {
+    pub(super) held: Held,
     start: Cell<Instant>,
     now: Cell<Instant>,
+    /// What the wall clock showed at the start, as the time since the epoch.
+    wall_start: Cell<Duration>,
     /// The state of the generator behind [`entropy`].
     entropy: Cell<u64>,
     /// The clocks that drift.
@@ -98,8 +105,10 @@ impl Simulated {
         static RUNS: StaticU64 = StaticU64::new(0);
         let run = RUNS.fetch_add(1, Ordering::Relaxed) % (1 << 30);
         Simulated {
+            held: Held::default(),
             start: Cell::new(start),
             now: Cell::new(start),
+            wall_start: Cell::new(BEGIN),
             entropy: Cell::new(0),
             clocks: RefCell::default(),
             here: Cell::new(|| 0),
@@ -134,8 +143,10 @@ impl Simulated {
         self.clocks.try_borrow().ok()?.get(&clock).copied()
     }
 
-    /// Sets when the simulation begins, before its clock has been moved.
-    pub(crate) fn begin_at(&self, start: Instant) {
+    /// Sets when the simulation begins, before its clock has been moved, and what the wall clock
+    /// shows then.
+    pub(crate) fn begin_at(&self, start: Instant, wall_start: Duration) {
+        self.wall_start.set(wall_start);
         self.start.set(start);
         self.now.set(start);
     }
@@ -183,7 +194,7 @@ pub(crate) fn is_simulated() -> bool {
 
 /// Calls `f` with the state of the current thread's simulation. Returns `None` on other threads.
 #[inline]
-fn with<R>(f: impl FnOnce(&Simulated) -> R) -> Option<R> {
+pub(super) fn with<R>(f: impl FnOnce(&Simulated) -> R) -> Option<R> {
     let simulated = local::with(|local| local.simulated.get()).cast::<Simulated>();
     // SAFETY: V2: the state stays as long as the cell names it.
     unsafe { simulated.as_ref() }.map(f)
@@ -221,6 +232,11 @@ pub(crate) fn clock_here() -> u16 {
     with(Simulated::clock_here).unwrap_or(0)
 }
 
+/// Returns the number of the host to which the running code belongs. `None` outside of simulations.
+pub(super) fn here() -> Option<u16> {
+    with(|simulated| (simulated.here.get())())
+}
+
 /// Sets the function that returns the number of the clock of the running code.
 pub(crate) fn set_here(here: fn() -> u16) {
     with(|simulated| simulated.here.set(here));
@@ -252,7 +268,7 @@ pub(crate) fn wall_clock() -> Option<Duration> {
     with(|simulated| {
         let now = simulated.now.get();
         let shown = simulated.drift_here().map_or(now, |drift| drift.shown_at(now));
-        BEGIN + shown.saturating_duration_since(simulated.start.get())
+        simulated.wall_start.get() + shown.saturating_duration_since(simulated.start.get())
     })
 }
 

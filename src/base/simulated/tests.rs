@@ -64,7 +64,7 @@ fn the_wall_clock_and_the_entropy_depend_on_the_seed_only() {
         let simulated = Simulated::new(start);
         simulated.seed_entropy(seed);
         let _entered = simulated.enter();
-        simulated.begin_at(start + Duration::from_secs(1));
+        simulated.begin_at(start + Duration::from_secs(1), BEGIN);
         let begun = wall_clock();
         advance_to(clock::now() + Duration::from_secs(7));
         (begun, wall_clock(), [entropy(), entropy()])

@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 
 /// A host and a port.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum HostName {
     /// Both in one string.
     Text(String),

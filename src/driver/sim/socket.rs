@@ -1,9 +1,12 @@
 //! The files of a world's network: ops on sockets, pipes and eventfds.
 #![expect(unsafe_code, reason = "accesses memory that ops lend")]
 
+use std::ffi::OsStr;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::ptr;
 use std::slice;
 use std::sync::{Arc, Weak};
@@ -12,7 +15,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType};
 
 use super::file::{File, path_descriptor};
-use super::network::{Ctx, Domain, Id, Name, Network, Outcome, Received};
+use super::network::{Ctx, Domain, Id, Name, Network, Outcome, Received, UnixName};
 use super::{Watcher, World};
 use crate::driver::op::Interest;
 use crate::driver::{Op, OwnedDescriptor, RawAddress};
@@ -119,6 +122,17 @@ impl SocketFile {
         self.network(|network, ctx, id| network.send(ctx, id, buffers, to))
     }
 
+    /// Returns the error for a name that no Unix socket has. A file that is none refuses.
+    fn about_path(&self, error: Errno, to: &Name) -> Errno {
+        let Name::Unix(UnixName::Path(path)) = to else { return error };
+        let path = Path::new(OsStr::from_bytes(path));
+        let Some(world) = self.world.upgrade().filter(|_| error == Errno::NOENT) else {
+            return error;
+        };
+        let found = world.with_disk(|disk, _| disk.look(path, true));
+        found.map_or(error, |_| Errno::CONNREFUSED)
+    }
+
     fn domain(&self) -> Outcome<Domain> {
         self.network(|network, _, id| network.domain(id))
     }
@@ -182,7 +196,11 @@ impl SocketFile {
                 let to = unsafe { receiver(message) };
                 let to = to.map(|raw| self.domain()?.read(&raw)).transpose()?;
                 // SAFETY: as above.
-                count(self.send(unsafe { buffers(message) }, to.as_ref())?)
+                let sent = self.send(unsafe { buffers(message) }, to.as_ref());
+                count(sent.map_err(|error| match &to {
+                    Some(to) => self.about_path(error, to),
+                    None => error,
+                })?)
             }
             Op::Accept { address, length, .. } => {
                 self.check_descriptors()?;
@@ -198,7 +216,8 @@ impl SocketFile {
                 // SAFETY: the caller promises an address of this length.
                 let raw = unsafe { read_address(address.cast(), length) };
                 let to = self.domain()?.read(&raw)?;
-                self.network(|network, ctx, id| network.connect(ctx, id, &to))?;
+                let connected = self.network(|network, ctx, id| network.connect(ctx, id, &to));
+                connected.map_err(|error| self.about_path(error, &to))?;
                 Ok(0)
             }
             Op::Readiness { interest, .. } => {

@@ -8,6 +8,8 @@
 
 mod named;
 
+#[cfg(feature = "sim")]
+use crate::base::simulated;
 use crate::channel;
 use crate::driver::request;
 use crate::driver::request::{HostName, LookUp};
@@ -16,10 +18,11 @@ use crate::source::Source;
 use crate::task;
 use named::Named;
 use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{self, IpAddr, SocketAddr};
+use std::vec;
 
 /// Returns all addresses that the argument stands for.
-fn resolve<A: ToSocketAddrs>(addresses: &A) -> io::Result<Vec<SocketAddr>> {
+fn resolve<A: net::ToSocketAddrs>(addresses: &A) -> io::Result<Vec<SocketAddr>> {
     match named::of(addresses) {
         Some(Named::Text(text)) => match text.parse() {
             Ok(literal) => Ok(vec![literal]),
@@ -29,13 +32,66 @@ fn resolve<A: ToSocketAddrs>(addresses: &A) -> io::Result<Vec<SocketAddr>> {
             Ok(literal) => Ok(vec![SocketAddr::new(literal, port)]),
             Err(_) => look_up(HostName::Host(host.to_owned(), port)),
         },
-        None => Ok(addresses.to_socket_addrs()?.collect()),
+        None => Ok(net::ToSocketAddrs::to_socket_addrs(addresses)?.collect()),
     }
+}
+
+/// Conversion of a value to the addresses that it stands for.
+///
+/// It is implemented for all types that implement std's trait of this name, and only for them. So
+/// the functions of this module take what those of std take, and a user-defined type implements
+/// std's trait. Unlike that of std, the method looks up a name as the functions do: the worker
+/// continues with other tasks, the call can be cancelled, and in a simulation the names are those
+/// of its hosts.
+///
+/// # Examples
+/// ```
+/// use ecru::net::ToSocketAddrs;
+///
+/// let addresses = ecru::run(|| ("localhost", 80).to_socket_addrs())?;
+/// assert!(addresses.into_iter().all(|address| address.ip().is_loopback()));
+/// # std::io::Result::Ok(())
+/// ```
+pub trait ToSocketAddrs {
+    /// The addresses.
+    type Iter: Iterator<Item = SocketAddr>;
+
+    /// Returns the addresses.
+    ///
+    /// # Errors
+    /// Those of the lookup, or `Cancelled`.
+    ///
+    /// # Cancellation
+    /// This is a cancellation point if the value is a name.
+    fn to_socket_addrs(&self) -> io::Result<Self::Iter>;
+}
+
+impl<A: net::ToSocketAddrs + ?Sized> ToSocketAddrs for A {
+    type Iter = vec::IntoIter<SocketAddr>;
+
+    fn to_socket_addrs(&self) -> io::Result<vec::IntoIter<SocketAddr>> {
+        // One more reference, because `str` has no size.
+        Ok(resolve(&self)?.into_iter())
+    }
+}
+
+/// Looks up a name. In a simulation, another task may be about to make the host.
+fn look_up(name: HostName) -> io::Result<Vec<SocketAddr>> {
+    #[cfg(feature = "sim")]
+    if simulated::is_simulated() {
+        let found = ask(name.clone());
+        // An error of a resolver has no number.
+        let is_unknown = matches!(&found, Err(error) if error.raw_os_error().is_none());
+        if !is_unknown || task::is_cancelled() || !sched::settle() {
+            return found;
+        }
+    }
+    ask(name)
 }
 
 /// Calls the system's resolver on a thread that may block. A cancelled task abandons the call, and
 /// withdraws it if it has not begun.
-fn look_up(name: HostName) -> io::Result<Vec<SocketAddr>> {
+fn ask(name: HostName) -> io::Result<Vec<SocketAddr>> {
     task::begin_wait()?;
     let (sender, receiver) = channel::oneshot();
     let ask = move || {
@@ -60,7 +116,7 @@ pub(super) fn try_each<T>(
     mut attempt: impl FnMut(SocketAddr) -> io::Result<T>,
 ) -> io::Result<T> {
     let mut failure = None;
-    for address in resolve(&addresses)? {
+    for address in addresses.to_socket_addrs()? {
         match attempt(address) {
             Ok(value) => return Ok(value),
             Err(error) => failure = Some(error),
@@ -71,7 +127,7 @@ pub(super) fn try_each<T>(
 
 /// Returns the first address that the argument stands for.
 pub(super) fn first_of(addresses: impl ToSocketAddrs) -> io::Result<SocketAddr> {
-    resolve(&addresses)?.first().copied().ok_or_else(none_at_all)
+    addresses.to_socket_addrs()?.next().ok_or_else(none_at_all)
 }
 
 fn none_at_all() -> io::Error {

@@ -36,6 +36,14 @@ fn text_in<A>(value: &A) -> Option<&str> {
         return Some(text);
     }
     // SAFETY: as above.
+    if let Some(text) = unsafe { as_type::<A, &&String>(value) } {
+        return Some(text);
+    }
+    // SAFETY: as above.
+    if let Some(text) = unsafe { as_type::<A, &&&str>(value) } {
+        return Some(text);
+    }
+    // SAFETY: as above.
     unsafe { as_type::<A, &&str>(value) }.map(|text| **text)
 }
 
@@ -50,6 +58,14 @@ fn host_in<A>(value: &A) -> Option<Named<'_>> {
     }
     // SAFETY: as above.
     if let Some((host, port)) = unsafe { as_type::<A, &(&str, u16)>(value) } {
+        return Some(Named::Host(host, *port));
+    }
+    // SAFETY: as above.
+    if let Some((host, port)) = unsafe { as_type::<A, &&(&str, u16)>(value) } {
+        return Some(Named::Host(host, *port));
+    }
+    // SAFETY: as above.
+    if let Some((host, port)) = unsafe { as_type::<A, &&(String, u16)>(value) } {
         return Some(Named::Host(host, *port));
     }
     // SAFETY: as above.

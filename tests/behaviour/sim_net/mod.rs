@@ -4,11 +4,13 @@ mod clocks;
 mod crashes;
 mod datagrams;
 mod descriptors;
+mod earlier_panics;
 mod hosts;
 mod last_steps;
 mod links;
 mod machines;
 mod many;
+mod names;
 mod streams;
 
 use ecru::net::{TcpListener, TcpStream};

@@ -7,6 +7,7 @@ use super::host::{HostId, Place, Protocol, Route, destination};
 use super::name::{Domain, Name, UnixName};
 use super::stream::copy_in;
 use super::{Ctx, Event, Id, Kind, Network, Outcome, Received};
+use crate::driver::request::{OptionKind, OptionValue};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
@@ -142,12 +143,6 @@ impl Network {
         };
         let datagrams = self.datagrams_mut(id).ok_or(Errno::NOTSOCK)?;
         datagrams.peer = Some(peer);
-        // What others have sent before is not received any more.
-        let Datagrams { peer, queue, queued, .. } = datagrams;
-        if let Some(Peer::Internet(peer)) = peer {
-            queue.retain(|datagram| datagram.from == *peer);
-            *queued = queue.iter().map(|datagram| datagram.bytes.len() + OVERHEAD).sum();
-        }
         Ok(())
     }
 
@@ -192,15 +187,14 @@ impl Network {
         buffers: &[IoSlice<'_>],
         to: Option<&Name>,
     ) -> Outcome<usize> {
-        let socket = self.get_mut(id)?;
-        if let Some(error) = socket.error.take() {
+        let is_unix = self.datagrams(id).ok_or(Errno::NOTSOCK)?.domain == Domain::Unix;
+        if is_unix && let Some(error) = self.get_mut(id)?.error.take() {
             return Err(error);
         }
         let datagrams = self.datagrams(id).ok_or(Errno::NOTSOCK)?;
         if datagrams.writes_shut {
             return Err(Errno::PIPE);
         }
-        let is_unix = datagrams.domain == Domain::Unix;
         let peer = datagrams.peer.clone();
         let length = buffers.iter().map(|buffer| buffer.len()).sum();
         let mut bytes = VecDeque::with_capacity(length);
@@ -234,6 +228,11 @@ impl Network {
             return Err(Errno::MSGSIZE);
         }
         let (own, to) = (self.host_of(sender)?, destination(to));
+        let is_broadcast = matches!(to.ip(), IpAddr::V4(ip) if ip.is_broadcast());
+        let may_broadcast = self.get(sender)?.options.get(OptionKind::Broadcast);
+        if is_broadcast && may_broadcast != OptionValue::Flag(true) {
+            return Err(Errno::ACCESS);
+        }
         let is_to_many = match to.ip() {
             IpAddr::V4(ip) => ip.is_multicast() || ip.is_broadcast(),
             IpAddr::V6(ip) => ip.is_multicast(),
@@ -245,6 +244,10 @@ impl Network {
             return Err(Errno::INVAL);
         }
         let from = self.source_of(own, sender, to)?;
+        // As on Linux, an error that waits comes behind those of the call.
+        if let Some(error) = self.get_mut(sender)?.error.take() {
+            return Err(error);
+        }
         let host = match self.route(own, to.ip()) {
             Route::Local => own,
             Route::Host(host) => host,
@@ -289,9 +292,9 @@ impl Network {
         else {
             let at = ctx.now + self.least_latency(host, from_host);
             if host == from_host {
-                self.undelivered(ctx, sender);
+                self.undelivered(ctx, sender, to);
             } else if !self.is_cut(host, from_host) {
-                ctx.later(at, Event::Undelivered(sender));
+                ctx.later(at, Event::Undelivered(sender, to));
             }
             return;
         };
@@ -305,11 +308,12 @@ impl Network {
         self.wake_readers(ctx, receiver);
     }
 
-    /// A connected socket learns that nothing listens at its destination.
-    pub(super) fn undelivered(&mut self, ctx: &mut Ctx<'_>, sender: Id) {
+    /// Nothing listens at an address that a socket has sent to. The socket learns of it if it is
+    /// connected to that address.
+    pub(super) fn undelivered(&mut self, ctx: &mut Ctx<'_>, sender: Id, to: SocketAddr) {
         if let Ok(socket) = self.get_mut(sender)
             && let Kind::Datagram(datagrams) = &socket.kind
-            && datagrams.peer.is_some()
+            && datagrams.peer_name() == Some(&Name::Internet(to))
         {
             socket.error = Some(Errno::CONNREFUSED);
             self.wake(ctx, sender);
@@ -395,7 +399,7 @@ impl Network {
         how: Shutdown,
     ) -> Outcome<()> {
         let datagrams = self.datagrams_mut(id).ok_or(Errno::NOTSOCK)?;
-        if datagrams.peer.is_none() {
+        if datagrams.peer.is_none() && datagrams.domain != Domain::Unix {
             return Err(Errno::NOTCONN);
         }
         datagrams.reads_shut |= how != Shutdown::Write;

@@ -58,7 +58,7 @@ use rustix::io::Errno;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::io::{IoSlice, IoSliceMut};
-use std::net::{IpAddr, Shutdown};
+use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::time::{Duration, Instant};
 
 pub(crate) use host::HostId;
@@ -105,7 +105,7 @@ pub(crate) enum Event {
     /// A datagram arrives.
     Datagram(u64),
     /// A socket learns that nothing has received its datagram.
-    Undelivered(Id),
+    Undelivered(Id, SocketAddr),
 }
 
 /// What a call of the model gets from the world, and what it leaves there.
@@ -562,7 +562,7 @@ impl Network {
             Event::Repeat { client, attempt } => self.send_request(ctx, client, attempt),
             Event::Failed(client, error) => self.attempt_failed(ctx, client, error),
             Event::Datagram(number) => self.datagram_arrives(ctx, number),
-            Event::Undelivered(id) => self.undelivered(ctx, id),
+            Event::Undelivered(id, to) => self.undelivered(ctx, id, to),
         }
     }
 
@@ -573,9 +573,10 @@ impl Network {
             _ => false,
         };
         match *event {
-            Event::Arrival(id) | Event::Room(id) | Event::GiveUp(id) | Event::Undelivered(id) => {
-                !self.sockets.contains_key(&id)
-            }
+            Event::Arrival(id)
+            | Event::Room(id)
+            | Event::GiveUp(id)
+            | Event::Undelivered(id, _) => !self.sockets.contains_key(&id),
             Event::Request { client, .. }
             | Event::Granted { client, .. }
             | Event::Repeat { client, .. }

@@ -6,16 +6,26 @@ use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 
-/// The capacity of a pipe.
-const CAPACITY: usize = 64 << 10;
-/// A write of no more than this is not divided (`PIPE_BUF`).
-const WHOLE: usize = 4_096;
+/// The size of a page. A write of no more than this is not divided (`PIPE_BUF`).
+const PAGE: usize = 4_096;
+/// How many pages a pipe has.
+const PAGES: usize = 16;
 
 /// The reading end of a pipe, with the bytes.
 #[derive(Debug)]
 pub(super) struct Reader {
     bytes: VecDeque<u8>,
+    /// The pages that hold the bytes. As on Linux, they and not the bytes fill a pipe.
+    pages: VecDeque<Page>,
     writer: Option<Id>,
+}
+
+/// A page with bytes that were not read.
+#[derive(Debug)]
+struct Page {
+    unread: usize,
+    /// How much of it was written.
+    end: usize,
 }
 
 /// The writing end of a pipe.
@@ -28,13 +38,54 @@ impl Reader {
     pub(super) fn is_readable(&self) -> bool {
         !self.bytes.is_empty() || self.writer.is_none()
     }
+
+    /// Returns how many bytes of a write there is room for. A write first fills the last page, if
+    /// the part of it that fills no whole page has room there.
+    fn room_for(&self, length: usize) -> usize {
+        let first = self.room_in_last(length);
+        length.min(first + (PAGES - self.pages.len()) * PAGE)
+    }
+
+    fn room_in_last(&self, length: usize) -> usize {
+        let part = length % PAGE;
+        self.pages.back().filter(|last| last.end + part <= PAGE).map_or(0, |_| part)
+    }
+
+    /// Finds pages for the first bytes of a write of `length` bytes.
+    fn fill(&mut self, count: usize, length: usize) {
+        let first = self.room_in_last(length).min(count);
+        if let Some(last) = self.pages.back_mut() {
+            last.end += first;
+            last.unread += first;
+        }
+        let mut left = count - first;
+        while left > 0 {
+            let part = left.min(PAGE);
+            self.pages.push_back(Page { unread: part, end: part });
+            left -= part;
+        }
+    }
+
+    /// Frees the pages of bytes that were read.
+    fn free(&mut self, mut count: usize) {
+        while count > 0
+            && let Some(first) = self.pages.front_mut()
+        {
+            let part = first.unread.min(count);
+            first.unread -= part;
+            count -= part;
+            if first.unread == 0 {
+                self.pages.pop_front();
+            }
+        }
+    }
 }
 
 impl Network {
     /// Creates a pipe. Returns its reading and its writing end.
     pub(in crate::driver) fn open_pipe(&mut self, host: HostId) -> Outcome<(Id, Id)> {
         self.check_up(host)?;
-        let empty = Reader { bytes: VecDeque::new(), writer: None };
+        let empty = Reader { bytes: VecDeque::new(), pages: VecDeque::new(), writer: None };
         let reader = self.insert_open(host, Kind::Reader(Box::new(empty)));
         let writer = self.insert_open(host, Kind::Writer(Writer { reader: Some(reader) }));
         if let Some(end) = self.reader_mut(reader) {
@@ -83,6 +134,7 @@ impl Network {
         let count = ctx.draws.part_of(host, length.min(reader.bytes.len()), short);
         copy_out(&reader.bytes, count, buffers);
         reader.bytes.drain(..count);
+        reader.free(count);
         if reader.bytes.is_empty() && reader.bytes.capacity() > SMALL {
             reader.bytes = VecDeque::new();
         }
@@ -100,24 +152,24 @@ impl Network {
     ) -> Outcome<usize> {
         let short = self.faults().short;
         let host = self.get(id)?.host;
-        let (reader, end) = self.reader_of(id).ok_or(Errno::PIPE)?;
         let length = buffers.iter().map(|buffer| buffer.len()).sum::<usize>();
         if length == 0 {
             return Ok(0);
         }
-        let room = CAPACITY - end.bytes.len();
-        if room == 0 || (length <= WHOLE && room < length) {
+        let (reader, end) = self.reader_of(id).ok_or(Errno::PIPE)?;
+        let count = end.room_for(length);
+        if count == 0 {
             return Err(Errno::AGAIN);
         }
-        let count = length.min(room);
-        let count = if length <= WHOLE { count } else { ctx.draws.part_of(host, count, short) };
+        let count = if length <= PAGE { count } else { ctx.draws.part_of(host, count, short) };
+        end.fill(count, length);
         copy_in(&mut end.bytes, count, buffers);
         self.wake_readers(ctx, reader);
         Ok(count)
     }
 
     pub(super) fn is_pipe_writable(&mut self, id: Id) -> bool {
-        self.reader_of(id).is_none_or(|(_, reader)| reader.bytes.len() + WHOLE <= CAPACITY)
+        self.reader_of(id).is_none_or(|(_, reader)| reader.pages.len() < PAGES)
     }
 
     pub(super) fn close_reader(&mut self, ctx: &mut Ctx<'_>, reader: Reader) {

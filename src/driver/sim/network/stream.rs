@@ -64,6 +64,7 @@ pub(super) enum State {
 /// One end of a connection.
 #[derive(Debug)]
 pub(super) struct Endpoint {
+    pub(super) is_unix: bool,
     /// The other end. `None` if it is closed, or if its host has forgotten the connection.
     pub(super) peer: Option<Id>,
     pub(super) peer_name: Name,
@@ -150,7 +151,7 @@ impl Stream {
 
     pub(super) fn peer_name(&self) -> Option<&Name> {
         match &self.state {
-            State::Connected(end) if !end.is_over => Some(&end.peer_name),
+            State::Connected(end) if !end.is_closed() => Some(&end.peer_name),
             _ => None,
         }
     }
@@ -224,6 +225,7 @@ impl Stream {
 impl Endpoint {
     pub(super) fn new(peer: Id, peer_name: Name, peer_host: HostId) -> Endpoint {
         Endpoint {
+            is_unix: matches!(peer_name, Name::Unix(_)),
             peer: Some(peer),
             peer_name,
             peer_host,
@@ -249,6 +251,18 @@ impl Endpoint {
 
     pub(super) fn is_readable(&self) -> bool {
         self.arrived > 0 || self.has_ended || self.is_over || self.reads_shut
+    }
+
+    /// Returns whether the connection is over for this end. As on Linux, that is also so when both
+    /// ends have ended their streams, and never for a Unix socket.
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_over || (!self.is_unix && self.has_ended && self.writes_shut)
+    }
+
+    /// Returns whether data that arrives is answered by a reset, because the program has shut both
+    /// directions.
+    pub(super) fn refuses_data(&self) -> bool {
+        !self.is_unix && self.reads_shut && self.writes_shut
     }
 
     /// Returns whether the news that the connection stands has not arrived.
@@ -349,6 +363,10 @@ impl Network {
             return Ok(0);
         }
         if end.arrived == 0 {
+            if !end.is_unix && end.has_ended {
+                // As on Linux, the end of the stream comes before an error, which stays.
+                return Ok(0);
+            }
             return match error.take() {
                 Some(error) => Err(error),
                 None if end.is_readable() => Ok(0),
@@ -376,15 +394,16 @@ impl Network {
     ) -> Outcome<usize> {
         let faults = self.faults();
         let socket = self.get_mut(id)?;
-        if let Some(error) = socket.error.take() {
-            return Err(error);
-        }
         let Kind::Stream(stream) = &mut socket.kind else { return Err(Errno::NOTSOCK) };
         let is_unix = stream.domain == Domain::Unix;
+        if !is_unix && let Some(error) = socket.error.take() {
+            return Err(error);
+        }
         let State::Connected(end) = &mut stream.state else {
             return Err(if is_unix { Errno::NOTCONN } else { Errno::PIPE });
         };
         if end.writes_shut || end.is_over || (is_unix && end.peer.is_none()) {
+            // The error of a Unix socket is for reads.
             return Err(Errno::PIPE);
         }
         let path = (socket.host, end.peer_host);
@@ -425,7 +444,7 @@ impl Network {
     ) -> Outcome<()> {
         let stream = self.stream_mut(id).ok_or(Errno::NOTCONN)?;
         let is_unix = stream.domain == Domain::Unix;
-        let end = self.end_mut(id).filter(|end| !end.is_over).ok_or(Errno::NOTCONN)?;
+        let end = self.end_mut(id).filter(|end| !end.is_closed()).ok_or(Errno::NOTCONN)?;
         let peer = end.peer;
         if how != Shutdown::Read && !std::mem::replace(&mut end.writes_shut, true) {
             self.send_segment(ctx, id, Segment::End);

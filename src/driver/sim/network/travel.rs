@@ -193,6 +193,9 @@ impl Network {
     fn deliver(&mut self, ctx: &mut Ctx<'_>, id: Id, segment: Segment) {
         match segment {
             Segment::Open => self.opened(ctx, id),
+            Segment::Bytes(_) if self.end_mut(id).is_some_and(|end| end.refuses_data()) => {
+                self.refuse_data(ctx, id);
+            }
             Segment::Bytes(count) => {
                 if let Some(end) = self.end_mut(id) {
                     end.arrived += count;
@@ -206,9 +209,35 @@ impl Network {
                 self.wake_readers(ctx, id);
             }
             Segment::Reset => {
-                // As on Linux, the error says whether the peer had ended its stream before.
-                let has_ended = self.end_mut(id).is_some_and(|end| end.has_ended);
-                self.fail(ctx, id, if has_ended { Errno::PIPE } else { Errno::CONNRESET });
+                let Some(end) = self.end_mut(id) else { return };
+                match (end.is_unix, end.has_ended) {
+                    // As on Linux, such a socket is only at its end, and a read says why.
+                    (true, _) => {
+                        (end.has_ended, end.writes_shut, end.peer) = (true, true, None);
+                        if let Some(socket) = self.sockets.get_mut(&id) {
+                            socket.error = Some(Errno::CONNRESET);
+                        }
+                        self.wake(ctx, id);
+                    }
+                    _ if end.is_closed() => {}
+                    // As on Linux, the error says whether the peer had ended its stream before.
+                    (false, true) => self.fail(ctx, id, Errno::PIPE),
+                    (false, false) => self.fail(ctx, id, Errno::CONNRESET),
+                }
+            }
+        }
+    }
+
+    /// Resets a connection at both ends, because data has arrived for a program that has shut both
+    /// directions.
+    fn refuse_data(&mut self, ctx: &mut Ctx<'_>, id: Id) {
+        let Some(path) = self.path(id) else { return };
+        let peer = self.end_mut(id).and_then(|end| end.peer);
+        self.fail(ctx, id, Errno::CONNRESET);
+        if let Some(peer) = peer {
+            self.send_to_end(ctx, path, peer, Segment::Reset, ctx.now);
+            if let Some(other) = self.end_mut(peer) {
+                other.peer = None;
             }
         }
     }

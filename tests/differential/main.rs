@@ -1,0 +1,73 @@
+//! Programs of random operations, each run with the kernel and in a simulation.
+//!
+//! Both must return the same results. A program that differs is made shorter until no operation can
+//! be left out. What may differ is what [`Model::excuse`] allows, and `doc/simulation.md` lists it.
+
+mod datagrams;
+mod known;
+mod pipes;
+mod program;
+mod streams;
+
+use datagrams::{Udp, UnixDatagrams};
+use pipes::Pipes;
+use program::{Model, check_all, random_programs};
+use streams::Streams;
+
+/// The programs that are run for each model, unless the environment says otherwise.
+const PROGRAMS: u64 = 250;
+const LONGEST: usize = 10;
+
+fn search<M: Model>(model: M) {
+    let programs = std::env::var("ECRU_DIFFERENTIAL").ok().and_then(|text| text.parse().ok());
+    random_programs(model, programs.unwrap_or(PROGRAMS), LONGEST);
+}
+
+#[test]
+fn tcp_within_a_host() {
+    search(Streams::Tcp);
+}
+
+#[test]
+fn tcp_between_hosts() {
+    search(Streams::TcpBetweenHosts);
+}
+
+#[test]
+fn unix_streams() {
+    search(Streams::Unix);
+}
+
+#[test]
+fn unix_pairs() {
+    search(Streams::UnixPair);
+}
+
+#[test]
+fn udp() {
+    search(Udp);
+}
+
+#[test]
+fn unix_datagrams() {
+    search(UnixDatagrams::Bound);
+}
+
+#[test]
+fn pairs_of_unix_datagrams() {
+    search(UnixDatagrams::Pair);
+}
+
+#[test]
+fn pipes() {
+    search(Pipes);
+}
+
+/// Every program of three operations. Started by hand.
+#[test]
+#[ignore = "takes minutes"]
+fn all_short_programs_of_streams() {
+    for model in [Streams::Tcp, Streams::TcpBetweenHosts, Streams::Unix, Streams::UnixPair] {
+        check_all(model, 3);
+    }
+}
