@@ -1,7 +1,7 @@
 //! What happens when no stack can be mapped, in `serve` and elsewhere.
 
 use crate::streams::{assert_cancelled, listen};
-use crate::support::{HOUR, Watchdog, alone, forever, panic_text, settle, until};
+use crate::support::{Watchdog, alone, forever, panic_text, settle, until};
 use ecru::channel;
 use ecru::net::TcpStream;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -134,8 +134,7 @@ fn serve_22_no_stack_for_the_wait_for_the_stop() {
                 let _limited = Limited::new();
                 ecru::scope(|s| {
                     // The stacks that were mapped before are in use.
-                    let held: Vec<_> =
-                        (0..4).map(|_| s.spawn(|| drop(ecru::sleep(HOUR)))).collect();
+                    let held: Vec<_> = (0..4).map(|_| s.spawn(forever)).collect();
                     settle();
                     let error = listener.server().stop_when(stopped).serve(hold).unwrap_err();
                     assert_eq!(error.kind(), ErrorKind::OutOfMemory, "{error}");
