@@ -90,6 +90,7 @@
 // - `hosts` starts and stops the machines of a run. `host` is how programs name them, and `link` is
 //   about what is between them.
 
+mod command;
 mod course;
 mod drawn;
 mod everywhere;
@@ -101,6 +102,7 @@ mod host;
 mod hosts;
 #[doc(hidden)]
 pub mod interposer;
+mod last_words;
 mod legend;
 mod link;
 mod paths;
