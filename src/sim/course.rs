@@ -31,6 +31,7 @@ use super::failure::Failure;
 use super::hosts::{self, Hosts};
 use super::last_words::LastWords;
 use super::legend::{Known, Met};
+use super::notes::Note;
 use super::pilot::{self, Pilot};
 use super::simulation::Limits;
 use super::trace::Step;
@@ -87,6 +88,7 @@ pub(super) struct Outcome {
     pub(super) steps: u64,
     /// What the pilot has recorded.
     pub(super) record: pilot::Record,
+    pub(super) notes: Vec<Note>,
 }
 
 impl Desk {
@@ -198,6 +200,7 @@ pub(super) struct Course {
     pub(super) start: Instant,
     random: RefCell<Generator>,
     invariants: RefCell<Vec<Rc<Invariant>>>,
+    notes: RefCell<Vec<Note>>,
     /// Faults have ended.
     pub(super) is_calm: Cell<bool>,
     /// Each latency is the least of its range.
@@ -261,6 +264,7 @@ impl Course {
             start: clock::common_now(),
             random: RefCell::new(random),
             invariants: RefCell::default(),
+            notes: RefCell::default(),
             pilot: RefCell::new(pilot),
             record: RefCell::default(),
             phase: Cell::new(Phase::Runs),
@@ -299,6 +303,19 @@ impl Course {
     pub(super) fn add_invariant(&self, name: &str, holds: impl Fn() -> bool + 'static) {
         let invariant = Invariant { name: String::from(name), holds: Box::new(holds) };
         self.invariants.borrow_mut().push(Rc::new(invariant));
+    }
+
+    /// Adds a note, unless the run is over. It is part of the run's hash.
+    pub(super) fn add_note(&self, note: Note) {
+        if self.phase.get() == Phase::Runs {
+            let mut record = self.record.borrow_mut();
+            record.hash = note.text.bytes().fold(record.hash, |hash, byte| mix(hash, byte.into()));
+            self.notes.borrow_mut().push(note);
+        }
+    }
+
+    pub(super) fn notes(&self) -> Vec<Note> {
+        self.notes.borrow().clone()
     }
 
     /// Returns the failure of the first invariant that does not hold.
@@ -458,7 +475,8 @@ impl Course {
         record.last_turn = last_turn;
         record.tasks = tasks;
         let failure = failure.or_else(|| record.diverged.clone().map(Failure::Diverged));
-        Outcome { failure, trace_hash: hash, elapsed, steps, record }
+        let notes = mem::take(&mut *self.notes.borrow_mut());
+        Outcome { failure, trace_hash: hash, elapsed, steps, record, notes }
     }
 }
 

@@ -257,7 +257,7 @@ impl Simulation {
         if let Err(payload) = joined {
             panic::resume_unwind(payload);
         }
-        let Outcome { failure, trace_hash, elapsed, steps, mut record } = outcome;
+        let Outcome { failure, trace_hash, elapsed, steps, mut record, notes } = outcome;
         let value = lock(&place).take();
         let result = match (failure, value) {
             (None, Some(value)) => Ok(value),
@@ -268,7 +268,7 @@ impl Simulation {
             (None, None) => unreachable!("a run without a value has failed"),
         };
         let trace = mem::take(&mut record.trace);
-        Report { result, seed, trace_hash, elapsed, steps, trace, record }
+        Report { result, seed, trace_hash, elapsed, steps, trace, notes, record }
     }
 }
 
