@@ -322,13 +322,14 @@ impl Drop for Runtime {
 #[cfg(feature = "sim")]
 pub(crate) fn run_simulated<T>(
     at: &'static Location<'static>,
+    stack_size: usize,
     director: Box<dyn Director>,
     begun: impl FnOnce(&Arc<Pool>),
     root: impl FnOnce() -> T,
 ) -> T {
     let settings = Settings {
         workers: 1,
-        stack_size: STACK_DEFAULT,
+        stack_size,
         driver: DriverKind::Auto,
         name: String::from("ecru-sim"),
         // So that all spawns go the way on which the simulation takes them.

@@ -29,9 +29,12 @@ use std::time::{Duration, Instant};
 
 use super::failure::Failure;
 use super::hosts::{self, Hosts};
+use super::last_words::LastWords;
 use super::legend::{Known, Met};
+use super::notes::Note;
 use super::pilot::{self, Pilot};
 use super::simulation::Limits;
+use super::trace::Step;
 use crate::base::random::Generator;
 use crate::base::simulated::{CutOff, LostPanic};
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -58,7 +61,7 @@ const STEP_TIME_MIN: Duration = Duration::from_secs(1);
 const PLAIN_BUDGET: u32 = 128;
 
 /// What the thread of a simulation and the thread that waits for it share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Desk {
     /// How often a task has given the thread back. Read by the thread that waits.
     pub(super) turns: AtomicU64,
@@ -67,6 +70,7 @@ pub(super) struct Desk {
     was_stuck: AtomicBool,
     state: Mutex<DeskState>,
     told: Condvar,
+    words: LastWords,
 }
 
 #[derive(Debug, Default)]
@@ -84,9 +88,21 @@ pub(super) struct Outcome {
     pub(super) steps: u64,
     /// What the pilot has recorded.
     pub(super) record: pilot::Record,
+    pub(super) notes: Vec<Note>,
 }
 
 impl Desk {
+    pub(super) fn new(words: LastWords) -> Desk {
+        Desk {
+            turns: AtomicU64::default(),
+            pool: OnceLock::new(),
+            was_stuck: AtomicBool::default(),
+            state: Mutex::default(),
+            told: Condvar::new(),
+            words,
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, DeskState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -126,6 +142,17 @@ impl Desk {
         task::drop_quietly(unwanted);
     }
 
+    /// Aborts the process, because a simulation cannot be brought to its end.
+    fn abort(&self, why: &str) -> ! {
+        let mut text = format!(
+            "ecru: a simulation has failed, and cannot end: {why}; the process is aborted, because the program may use what the \
+             caller of the simulation has lent to it"
+        );
+        self.words.say(&mut text);
+        report::last_words(text);
+        process::abort()
+    }
+
     /// Waits for the outcome. If no task gives the thread back for as long as `patience`, the run
     /// fails with what `stuck` returns. Aborts the process if the thread does not come back long
     /// after that.
@@ -148,7 +175,7 @@ impl Desk {
                 self.was_stuck.store(true, Ordering::Relaxed);
             }
             if looks == LOOKS * GRACE {
-                abort("a task of it does not give its thread back");
+                self.abort("a task of it does not give its thread back");
             }
             let step = if stuck.is_none() { patience.max(STEP_TIME_MIN) } else { patience };
             let waited = self.told.wait_timeout(state, step / LOOKS);
@@ -164,15 +191,6 @@ impl Desk {
     }
 }
 
-/// Aborts the process, because a simulation cannot be brought to its end.
-fn abort(why: &str) -> ! {
-    report::last_words(format!(
-        "ecru: a simulation has failed, and cannot end: {why}; the process is aborted, because the program may use what the \
-         caller of the simulation has lent to it"
-    ));
-    process::abort()
-}
-
 /// What the program and the director of a run share, on the simulation's thread.
 pub(super) struct Course {
     desk: Arc<Desk>,
@@ -182,6 +200,7 @@ pub(super) struct Course {
     pub(super) start: Instant,
     random: RefCell<Generator>,
     invariants: RefCell<Vec<Rc<Invariant>>>,
+    notes: RefCell<Vec<Note>>,
     /// Faults have ended.
     pub(super) is_calm: Cell<bool>,
     /// Each latency is the least of its range.
@@ -245,6 +264,7 @@ impl Course {
             start: clock::common_now(),
             random: RefCell::new(random),
             invariants: RefCell::default(),
+            notes: RefCell::default(),
             pilot: RefCell::new(pilot),
             record: RefCell::default(),
             phase: Cell::new(Phase::Runs),
@@ -256,6 +276,11 @@ impl Course {
         });
         course.world.set_here(hosts::current);
         simulated::set_here(|| hosts::current().0);
+        simulated::set_last_words(|out| {
+            if let Some(course) = Course::here() {
+                course.desk.words.say(out);
+            }
+        });
         simulated::set_lost(|panic| {
             if let Some(course) = Course::here() {
                 course.lose(panic);
@@ -278,6 +303,19 @@ impl Course {
     pub(super) fn add_invariant(&self, name: &str, holds: impl Fn() -> bool + 'static) {
         let invariant = Invariant { name: String::from(name), holds: Box::new(holds) };
         self.invariants.borrow_mut().push(Rc::new(invariant));
+    }
+
+    /// Adds a note, unless the run is over. It is part of the run's hash.
+    pub(super) fn add_note(&self, note: Note) {
+        if self.phase.get() == Phase::Runs {
+            let mut record = self.record.borrow_mut();
+            record.hash = note.text.bytes().fold(record.hash, |hash, byte| mix(hash, byte.into()));
+            self.notes.borrow_mut().push(note);
+        }
+    }
+
+    pub(super) fn notes(&self) -> Vec<Note> {
+        self.notes.borrow().clone()
     }
 
     /// Returns the failure of the first invariant that does not hold.
@@ -394,7 +432,7 @@ impl Course {
         }
         self.last_looks.set(self.last_looks.get() + 1);
         if self.last_looks.get() > LAST_LOOKS {
-            abort(&format!("its tasks do not end: {}", self.desk.text()));
+            self.desk.abort(&format!("its tasks do not end: {}", self.desk.text()));
         }
         self.desk.pause();
     }
@@ -437,7 +475,8 @@ impl Course {
         record.last_turn = last_turn;
         record.tasks = tasks;
         let failure = failure.or_else(|| record.diverged.clone().map(Failure::Diverged));
-        Outcome { failure, trace_hash: hash, elapsed, steps, record }
+        let notes = mem::take(&mut *self.notes.borrow_mut());
+        Outcome { failure, trace_hash: hash, elapsed, steps, record, notes }
     }
 }
 
@@ -507,6 +546,7 @@ impl Director for Guide {
         let course = &self.course;
         let mut after = After::GoOn;
         course.desk.turns.fetch_add(1, Ordering::Relaxed);
+        course.desk.words.note(Step { task, passed, cut: stop == Stop::Cut });
         if course.phase.get() == Phase::Runs {
             let hash = course.note(task, passed);
             after = course.pilot.borrow_mut().ran(task, passed, stop, hash);
@@ -529,7 +569,7 @@ impl Director for Guide {
             match course.last_steps.get() {
                 LAST_STEPS => course.end_by_force(),
                 steps if steps > 10 * LAST_STEPS => {
-                    abort(&format!("its tasks do not end: {}", course.desk.text()));
+                    course.desk.abort(&format!("its tasks do not end: {}", course.desk.text()));
                 }
                 _ => {}
             }

@@ -1,9 +1,10 @@
 //! The same program again and again, with one thing going wrong at each place of it.
 
+use super::command::message;
 use super::explore::Simulated;
 use super::pilot::{Plan, Record};
 use super::search::{Runs, length};
-use super::test::{caught_text, message, say_runs, seeds_or_panic, usual};
+use super::test::{caught_text, say_runs, seeds_or_panic, usual};
 
 /// The seeds, if the environment does not say anything else. Each of them gives another schedule.
 const SEEDS: u64 = 4;
@@ -90,7 +91,7 @@ fn each_place(
     set: impl Fn(&mut Plan, Option<u64>),
     was_reached: impl Fn(&Record) -> bool,
 ) {
-    let program = Simulated::new(f);
+    let program = Simulated::new(f).of_a_test();
     let length = Some(length(&program));
     let mut runs = Runs::default();
     for seed in seeds_or_panic(SEEDS) {

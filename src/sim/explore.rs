@@ -4,13 +4,14 @@ use std::cell::Cell;
 use std::fmt;
 use std::panic::Location;
 
+use super::command::command;
 use super::drawn::Faults;
 use super::failure::Failure;
 use super::legend::legend;
 use super::pilot::{Plan, Record};
 use super::search::{Caught, Explore, Explored, How, Outcome, Program, search};
 use super::simulation::Simulation;
-use super::trace::Trace;
+use super::trace::{self, Trace, WHOLE};
 
 /// A failed run, found by [`explore`].
 ///
@@ -83,8 +84,7 @@ impl fmt::Display for Found {
         if how.best.trace != how.original.trace {
             write!(f, ", made from one of {}", count(&how.original))?;
         }
-        let is_whole =
-            f.alternate() || std::env::var_os(WHOLE).is_some_and(|value| value == "whole");
+        let is_whole = f.alternate() || trace::is_wanted_whole();
         write!(
             f,
             ":\n{}\nto repeat it: \
@@ -96,8 +96,6 @@ impl fmt::Display for Found {
     }
 }
 
-/// The variable of the environment that asks for whole traces.
-const WHOLE: &str = "ECRU_SIM_TRACE";
 /// The most bytes of a trace that a message has, and those of its end that are among them.
 const LONGEST: usize = 1_000;
 const END: usize = 200;
@@ -212,6 +210,8 @@ pub(super) struct Simulated<F> {
     /// Where the exploration was called.
     at: &'static Location<'static>,
     is_quiet: Cell<bool>,
+    /// A seed in the environment repeats a run.
+    is_of_test: bool,
 }
 
 impl<F: Fn() + Send + Sync> Simulated<F> {
@@ -222,7 +222,15 @@ impl<F: Fn() + Send + Sync> Simulated<F> {
 
     #[track_caller]
     pub(super) fn with(settings: Simulation, f: F) -> Simulated<F> {
-        Simulated { f, settings, at: Location::caller(), is_quiet: Cell::new(false) }
+        let (at, is_quiet) = (Location::caller(), Cell::new(false));
+        Simulated { f, settings, at, is_quiet, is_of_test: false }
+    }
+}
+
+impl<F> Simulated<F> {
+    /// Lets a run that ends with its process name the command that repeats it.
+    pub(super) fn of_a_test(self) -> Simulated<F> {
+        Simulated { is_of_test: true, ..self }
     }
 }
 
@@ -232,7 +240,8 @@ impl<F: Fn() + Send + Sync> Program for Simulated<F> {
     fn run(&self, seed: u64, plan: &Plan) -> Outcome<Failure> {
         let f = &self.f;
         let settings = self.settings.clone().seeded(seed);
-        let simulation = settings.planned(plan.clone(), self.at, self.is_quiet.get());
+        let command = self.is_of_test.then(|| command(seed));
+        let simulation = settings.planned(plan.clone(), self.at, self.is_quiet.get(), command);
         let report = simulation.run(f);
         let record = Record { trace: report.trace, ..report.record };
         Outcome {

@@ -90,6 +90,7 @@
 // - `hosts` starts and stops the machines of a run. `host` is how programs name them, and `link` is
 //   about what is between them.
 
+mod command;
 mod course;
 mod drawn;
 mod everywhere;
@@ -101,8 +102,10 @@ mod host;
 mod hosts;
 #[doc(hidden)]
 pub mod interposer;
+mod last_words;
 mod legend;
 mod link;
+mod notes;
 mod paths;
 mod pilot;
 mod report;
@@ -124,6 +127,7 @@ pub use faults::Faults;
 pub use here::{chance, elapsed, invariant, is_simulated, point, random_u64, settle};
 pub use host::{Host, here, host};
 pub use link::{Link, LinkHandle, calm, heal, link, partition, partition_one_way};
+pub use notes::{Note, note, notes};
 pub use pilot::Divergence;
 pub use report::Report;
 pub use search::{Explore, Explored};

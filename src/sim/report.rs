@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::drawn::Faults;
 use super::failure::Failure;
 use super::legend::legend;
+use super::notes::Note;
 use super::pilot::Record;
 use super::trace::Trace;
 
@@ -28,6 +29,8 @@ pub struct Report<T> {
     pub steps: u64,
     /// Which task ran in each step.
     pub trace: Trace,
+    /// What the program has [noted](super::note), in the order in which it did.
+    pub notes: Vec<Note>,
     /// The rest of what was recorded.
     pub(super) record: Record,
 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use super::course::{Course, Desk, Guide, Outcome};
 use super::failure::Failure;
 use super::faults::Faults;
+use super::last_words::LastWords;
 use super::link::Link;
 use super::pilot::{Pilot, Plan};
 use super::report::Report;
@@ -20,6 +21,7 @@ use super::strategy::Strategy;
 use crate::base::random::{self, Generator};
 use crate::base::simulated::Simulated;
 use crate::base::{clock, simulated};
+use crate::coroutine::{STACK_DEFAULT, STACK_FLOOR, overflow};
 use crate::diag;
 use crate::driver::World;
 use crate::park;
@@ -77,6 +79,10 @@ pub struct Simulation {
     at: Option<&'static Location<'static>>,
     /// Panics are not reported.
     is_quiet: bool,
+    /// The command that repeats the run.
+    command: Option<String>,
+    /// The size of the tasks' stacks.
+    stack_size: usize,
 }
 
 impl Simulation {
@@ -88,7 +94,17 @@ impl Simulation {
             step: Duration::from_secs(5),
         };
         let (plan, link, faults) = (Plan::default(), Link::default(), Faults::none());
-        Simulation { seed, plan, link, faults, limits, at: None, is_quiet: false }
+        Simulation {
+            seed,
+            plan,
+            link,
+            faults,
+            limits,
+            at: None,
+            is_quiet: false,
+            command: None,
+            stack_size: STACK_DEFAULT,
+        }
     }
 
     /// Sets how the next task is chosen. The default is [`Strategy::Random`].
@@ -115,14 +131,16 @@ impl Simulation {
         Simulation { seed, ..self }
     }
 
-    /// Sets what the run does, where it was called, and that its panics are not reported.
+    /// Sets what the run does, where it was called, whether its panics are reported, and the
+    /// command that repeats it.
     pub(super) fn planned(
         self,
         plan: Plan,
         at: &'static Location<'static>,
         is_quiet: bool,
+        command: Option<String>,
     ) -> Simulation {
-        Simulation { plan, at: Some(at), is_quiet, ..self }
+        Simulation { plan, at: Some(at), is_quiet, command, ..self }
     }
 
     /// Sets the number of steps after which the run fails with [`Failure::OutOfSteps`]. In each
@@ -143,6 +161,36 @@ impl Simulation {
     /// five seconds.
     pub fn max_step_time(mut self, time: Duration) -> Simulation {
         self.limits.step = time;
+        self
+    }
+
+    /// Sets the size of each task's stack, in bytes. The default is that of
+    /// [`Runtime::builder`](crate::Runtime::builder). The closure of [`run`](Simulation::run) has
+    /// 8 MiB. A task's builder sets the size for one task.
+    ///
+    /// # Panics
+    /// Panics if the size is below 16 KiB.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::sim::Simulation;
+    ///
+    /// fn depth(left: u32) -> u32 {
+    ///     let room = std::hint::black_box([left; 256]);
+    ///     if left == 0 { 0 } else { 1 + depth(left - 1) + room[1] - room[2] }
+    /// }
+    /// let report = Simulation::new(1).stack_size(16 << 20).run(|| {
+    ///     ecru::scope(|s| s.spawn(|| depth(2_000)).join().unwrap())
+    /// });
+    /// assert_eq!(report.unwrap(), 2_000);
+    /// ```
+    #[track_caller]
+    pub fn stack_size(mut self, bytes: usize) -> Simulation {
+        assert!(
+            bytes >= STACK_FLOOR,
+            "stack_size({bytes}): below the minimum of {STACK_FLOOR} bytes (16 KiB); pass a larger value"
+        );
+        self.stack_size = bytes;
         self
     }
 
@@ -192,9 +240,11 @@ impl Simulation {
             "`Simulation::run` called inside a task; call it on a plain thread"
         );
         let Simulation { seed, limits, .. } = self;
+        overflow::install_for_aborts();
         // As an argument of `unwrap_or_else`, it would return a place in the standard library.
         let at = if let Some(at) = self.at { at } else { Location::caller() };
-        let (desk, place) = (Arc::<Desk>::default(), Mutex::new(None));
+        let words = LastWords::new(seed, self.command.clone());
+        let (desk, place) = (Arc::new(Desk::new(words)), Mutex::new(None));
         let (outcome, joined) = thread::scope(|s| {
             let main = || *lock(&place) = simulate(&self, Arc::clone(&desk), at, f);
             let builder = thread::Builder::new().name(format!("ecru-sim-{seed}")).stack_size(STACK);
@@ -207,7 +257,7 @@ impl Simulation {
         if let Err(payload) = joined {
             panic::resume_unwind(payload);
         }
-        let Outcome { failure, trace_hash, elapsed, steps, mut record } = outcome;
+        let Outcome { failure, trace_hash, elapsed, steps, mut record, notes } = outcome;
         let value = lock(&place).take();
         let result = match (failure, value) {
             (None, Some(value)) => Ok(value),
@@ -218,7 +268,7 @@ impl Simulation {
             (None, None) => unreachable!("a run without a value has failed"),
         };
         let trace = mem::take(&mut record.trace);
-        Report { result, seed, trace_hash, elapsed, steps, trace, record }
+        Report { result, seed, trace_hash, elapsed, steps, trace, notes, record }
     }
 }
 
@@ -241,7 +291,7 @@ fn simulate<T>(
     at: &'static Location<'static>,
     f: impl FnOnce() -> T,
 ) -> Option<T> {
-    let Simulation { seed, plan, link, faults, limits, is_quiet, .. } = simulation;
+    let Simulation { seed, plan, link, faults, limits, is_quiet, stack_size, .. } = simulation;
     // The numbers of the generators that a seed has.
     let [choices, world, own, program, system] =
         [0, 1, 2, 3, 4].map(|number| Generator::new(*seed, number));
@@ -273,8 +323,9 @@ fn simulate<T>(
         let result = panic::catch_unwind(AssertUnwindSafe(f));
         result.unwrap_or_else(|payload| panic::resume_unwind(task::located(payload)))
     };
-    let result =
-        panic::catch_unwind(AssertUnwindSafe(|| runtime::run_simulated(at, guide, begun, root)));
+    let result = panic::catch_unwind(AssertUnwindSafe(|| {
+        runtime::run_simulated(at, *stack_size, guide, begun, root)
+    }));
     let (value, failure) = match result {
         Ok(value) => (Some(value), None),
         Err(payload) => {

@@ -1,8 +1,8 @@
 //! Tests that run in simulations, with several seeds.
 
-use std::fmt::Write;
 use std::ops::Range;
 
+use super::command::{ONE, message};
 use super::explore::{Found, Simulated};
 use super::failure::Failure;
 use super::legend::legend;
@@ -83,7 +83,7 @@ impl Simulation {
     /// ```
     #[track_caller]
     pub fn test(self, f: impl Fn() + Send + Sync) {
-        run_seeds(&Simulated::with(self, f));
+        run_seeds(&Simulated::with(self, f).of_a_test());
     }
 }
 
@@ -125,21 +125,6 @@ pub(super) fn caught_text(caught: Caught<Failure>) -> String {
     Found::new(caught).to_string()
 }
 
-/// Adds the command that repeats the run.
-pub(super) fn message(text: &str, seed: u64) -> String {
-    let mut text = format!("{text}\nthe command that repeats it: {ONE}={seed} cargo test");
-    if let Some(package) = std::env::var("CARGO_PKG_NAME").ok().filter(|name| !name.is_empty()) {
-        let _ = write!(text, " -p {package}");
-    }
-    // A thread that runs a test has the test's name.
-    let thread = std::thread::current();
-    if let Some(name) = thread.name().filter(|name| *name != "main") {
-        let _ = write!(text, " -- --exact {name}");
-    }
-    text
-}
-
-const ONE: &str = "ECRU_SIM_SEED";
 const MANY: &str = "ECRU_SIM_SEEDS";
 
 /// The seeds that the environment asks for, or else the first `usual` ones.
@@ -180,7 +165,7 @@ fn seeds(usual: u64, variable: impl Fn(&str) -> Option<String>) -> Result<Range<
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{message, seeds};
+    use super::seeds;
 
     fn with(one: Option<&str>, many: Option<&str>) -> Result<std::ops::Range<u64>, String> {
         let one = one.map(String::from);
@@ -207,12 +192,5 @@ mod tests {
         wrong(None, Some("-1"), "`-1`, which is not a number of seeds");
         wrong(None, Some("0"), "would test nothing");
         wrong(Some("18446744073709551615"), None, "no seed");
-    }
-
-    #[test]
-    fn the_message_has_the_command() {
-        let text = message("it failed", 7);
-        assert!(text.contains("ECRU_SIM_SEED=7 cargo test"), "{text}");
-        assert!(text.contains("the_message_has_the_command") || text.ends_with("test"), "{text}");
     }
 }

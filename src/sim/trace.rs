@@ -28,6 +28,14 @@ const MOST: u64 = 1 << 26;
 /// The longest group of steps that is written once with the number of its repetitions.
 const LONGEST_GROUP: usize = 8;
 
+/// The variable of the environment that asks for whole traces in messages.
+pub(super) const WHOLE: &str = "ECRU_SIM_TRACE";
+
+/// Returns whether messages are to have whole traces.
+pub(super) fn is_wanted_whole() -> bool {
+    std::env::var_os(WHOLE).is_some_and(|value| value == "whole")
+}
+
 /// One turn of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Step {

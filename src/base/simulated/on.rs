@@ -79,6 +79,9 @@ pub(crate) struct Simulated {
     cut_off: Cell<CutOff>,
     /// See [`interrupts_by_force`].
     interrupts_by_force: Cell<bool>,
+    /// Says what is known of the run, when the process is about to end. Set by the layer that
+    /// starts simulations.
+    last_words: Cell<fn(&mut dyn fmt::Write)>,
     /// The part that belongs to the driver.
     world: RefCell<Option<Arc<dyn Any + Send + Sync>>>,
     /// The part that belongs to the layer that starts simulations.
@@ -122,6 +125,7 @@ impl Simulated {
             ends_by_force: Cell::new(false),
             cut_off: Cell::new(CutOff::No),
             interrupts_by_force: Cell::new(false),
+            last_words: Cell::new(|_| {}),
             world: RefCell::new(None),
             course: RefCell::new(None),
         }
@@ -404,6 +408,17 @@ pub(crate) fn interrupting_by_force(f: impl FnOnce()) {
 pub(crate) fn unwind() -> ! {
     let text = "the simulation has failed, or the host has crashed: this wait ends by a panic";
     panic::resume_unwind(Box::new(String::from(text)))
+}
+
+/// Writes what is known of the run of the current thread, of which nothing else will be left.
+/// Called in signal handlers: it neither waits nor allocates.
+pub(crate) fn last_words(out: &mut dyn fmt::Write) {
+    with(|simulated| (simulated.last_words.get())(out));
+}
+
+/// Sets what [`last_words`] calls.
+pub(crate) fn set_last_words(last_words: fn(&mut dyn fmt::Write)) {
+    with(|simulated| simulated.last_words.set(last_words));
 }
 
 /// Stores the driver's part of the simulation.

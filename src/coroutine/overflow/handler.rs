@@ -1,7 +1,10 @@
-//! The signal handler. It reports an overflow, and always calls the handler that was installed
+//! The signal handler. It reports an overflow, has a simulation say its last words, and always
+//! calls the handler that was installed
 //! before.
 
 use std::cell::UnsafeCell;
+#[cfg(feature = "sim")]
+use std::fmt;
 use std::mem::{self, MaybeUninit};
 use std::ptr;
 use std::sync::Once;
@@ -12,10 +15,13 @@ use libc::{c_int, c_void, sigaction, siginfo_t};
 
 use super::report::Report;
 use crate::base::handler;
+#[cfg(feature = "sim")]
+use crate::base::simulated;
 use crate::coroutine::stack::registry;
 
-/// The signals that an access to a guard may raise.
-const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
+/// The signals that an access to a guard may raise, and that of an abort, which is handled in
+/// simulations only.
+const SIGNALS: [c_int; 3] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGABRT];
 
 /// The action that was installed before, for each of [`SIGNALS`].
 struct Previous {
@@ -27,18 +33,25 @@ struct Previous {
 // `known` was seen set (Acquire).
 unsafe impl Sync for Previous {}
 
-static PREVIOUS: [Previous; 2] = [const {
+static PREVIOUS: [Previous; 3] = [const {
     Previous { action: UnsafeCell::new(MaybeUninit::uninit()), known: AtomicBool::new(false) }
-}; 2];
+}; 3];
 
 /// Installs the handler, once per process.
 pub(crate) fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        for (&signal, previous) in SIGNALS.iter().zip(&PREVIOUS) {
+        for (&signal, previous) in SIGNALS.iter().zip(&PREVIOUS).take(2) {
             install_for(signal, previous);
         }
     });
+}
+
+/// Makes aborts of the process end with the last words of the thread's simulation.
+#[cfg(feature = "sim")]
+pub(crate) fn install_for_aborts() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| install_for(SIGNALS[2], &PREVIOUS[2]));
 }
 
 fn install_for(signal: c_int, previous: &Previous) {
@@ -73,6 +86,12 @@ extern "C" fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c_void) 
             let mut report = Report::new(place.limit, place.usable);
             write(report.compose());
         }
+    }
+    #[cfg(feature = "sim")]
+    if overflow || signal == libc::SIGABRT {
+        let mut out = Out { text: [0; 512], len: 0 };
+        simulated::last_words(&mut out);
+        out.flush();
     }
     chain(signal, info, context, by_fault);
     if overflow {
@@ -115,6 +134,35 @@ fn set_default(signal: c_int) {
     let action: sigaction = unsafe { mem::zeroed() };
     // SAFETY: setting an action is async-signal-safe.
     unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) };
+}
+
+/// Writes a text in parts, without allocating.
+#[cfg(feature = "sim")]
+struct Out {
+    text: [u8; 512],
+    len: usize,
+}
+
+#[cfg(feature = "sim")]
+impl Out {
+    fn flush(&mut self) {
+        write(&self.text[..self.len]);
+        self.len = 0;
+    }
+}
+
+#[cfg(feature = "sim")]
+impl fmt::Write for Out {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for &byte in text.as_bytes() {
+            if self.len == self.text.len() {
+                self.flush();
+            }
+            self.text[self.len] = byte;
+            self.len += 1;
+        }
+        Ok(())
+    }
 }
 
 fn write(mut text: &[u8]) {

@@ -14,8 +14,9 @@
 //!    or a crash reporter's. If it returns after an overflow, the signal's default action ends the
 //!    process.
 //!
-//! Everything in the handler is async-signal-safe. It takes no lock, allocates nothing, and uses
-//! only `write(2)`.
+//! Everything in the handler is async-signal-safe. It waits for no lock, allocates nothing, and
+//! uses only `write(2)`. In a simulation, it also says the last words of the run, and so does the
+//! handler of aborts.
 //!
 //! On the baton backend, coroutines run on the stacks of threads, where `std` reports an overflow.
 
@@ -29,6 +30,12 @@ pub(crate) use self::report::{Report, set_describe};
 
 #[cfg(not(any(ecru_baton, miri, loom)))]
 pub(crate) use self::{alternate::ensure_alternate_stack, handler::install};
+
+#[cfg(all(feature = "sim", not(any(ecru_baton, miri, loom))))]
+pub(crate) use self::handler::install_for_aborts;
+
+#[cfg(all(feature = "sim", any(ecru_baton, miri, loom)))]
+pub(crate) fn install_for_aborts() {}
 
 #[cfg(any(ecru_baton, miri, loom))]
 pub(crate) fn install() {}

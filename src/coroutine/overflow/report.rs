@@ -1,5 +1,6 @@
 //! The text of an overflow report, composed without allocating.
 
+use crate::base::simulated;
 use std::ptr;
 // Not from `base::sync`: this is read in a signal handler, and takes part in no protocol.
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -83,9 +84,14 @@ impl Report {
         }
         self.push(": its stack of ");
         self.push_number(self.stack.1 as u64);
+        self.push(" bytes was too small\nnote: give it more by ");
+        self.push(if simulated::is_simulated() {
+            "`Simulation::stack_size(..)`"
+        } else {
+            "`Runtime::builder().stack_size(..)`"
+        });
         self.push(
-            " bytes was too small\nnote: give it more by `Runtime::builder().stack_size(..)` for all tasks, \
-             `s.builder().stack_size(..)` for one task, `Coroutine::with_stack(..)` for a coroutine\n",
+            " for all tasks, `s.builder().stack_size(..)` for one task, `Coroutine::with_stack(..)` for a coroutine\n",
         );
         &self.text[..self.len]
     }

@@ -38,11 +38,10 @@ fn resolve<A: net::ToSocketAddrs>(addresses: &A) -> io::Result<Vec<SocketAddr>> 
 
 /// Conversion of a value to the addresses that it stands for.
 ///
-/// It is implemented for all types that implement std's trait of this name, and only for them. So
-/// the functions of this module take what those of std take, and a user-defined type implements
-/// std's trait. Unlike that of std, the method looks up a name as the functions do: the worker
-/// continues with other tasks, the call can be cancelled, and in a simulation the names are those
-/// of its hosts.
+/// It is implemented for all types that implement std's trait of this name. So the functions of
+/// this module take what those of std take. A user-defined type implements one of the two traits.
+/// Unlike that of std, the method looks up a name as the functions do: the worker continues with
+/// other tasks, the call can be cancelled, and in a simulation the names are those of its hosts.
 ///
 /// # Examples
 /// ```

@@ -256,4 +256,5 @@ fn sim_34_stuck_for_ever_slow() {
     let text = String::from_utf8_lossy(&child.stderr);
     assert_eq!(child.status.signal(), Some(libc::SIGABRT), "{text}");
     assert!(text.contains("'stuck'") && text.contains("is aborted"), "{text}");
+    assert!(text.contains("with seed 1; its turns so far: v1 0"), "{text}");
 }

@@ -6,6 +6,7 @@ mod everywhere;
 mod explore;
 mod failures;
 mod interleavings;
+mod last_words;
 mod limits;
 mod messages;
 mod same;

@@ -11,6 +11,7 @@ mod links;
 mod machines;
 mod many;
 mod names;
+mod notes;
 mod streams;
 
 use ecru::net::{TcpListener, TcpStream};
