@@ -148,6 +148,13 @@ impl fmt::Display for LeaseLost {
 
 impl Error for LeaseLost {}
 
+impl LeaseLost {
+    /// Returns the reason in an error of an engine.
+    pub(crate) fn find(error: &io::Error) -> Option<LeaseLost> {
+        error.get_ref()?.downcast_ref().copied()
+    }
+}
+
 impl From<LeaseLost> for io::Error {
     fn from(lost: LeaseLost) -> io::Error {
         let kind = match lost {

@@ -7,7 +7,8 @@
 //! held while something waits or user code runs.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -21,10 +22,15 @@ use crate::engine::{Delivery, Lease};
 use crate::errors::LeaseLost;
 use crate::id::JobId;
 
+/// The pause before an engine is asked again that has not answered.
+const AGAIN: Duration = Duration::from_millis(100);
+
 /// The jobs of one call of `jobs`.
 pub(crate) struct Holding {
     pub(crate) core: Arc<Core>,
     pub(crate) lease: Duration,
+    /// Returns whether jobs can still be received.
+    is_open: Box<dyn Fn() -> bool + Send + Sync>,
     jobs: Mutex<Jobs>,
     /// Grows with each change that concerns a task that waits for one.
     version: AtomicU64,
@@ -48,11 +54,19 @@ pub(crate) struct Held {
     pub(crate) token: String,
     pub(crate) payload: Bytes,
     pub(crate) sequence: u64,
-    pub(crate) attempt: u32,
+    /// How often the job was handed out, this time included.
+    pub(crate) delivery: u32,
     pub(crate) lease: Box<dyn Lease>,
     holding: Arc<Holding>,
     key: u64,
     state: Mutex<State>,
+    /// How often the work has begun, this time included.
+    attempt: AtomicU32,
+    /// The program has looked at the job.
+    looked: AtomicBool,
+    /// This attempt is recorded. The lock is held while it is being recorded.
+    begun: AtomicBool,
+    beginning: ecru::sync::Mutex<()>,
 }
 
 struct State {
@@ -92,9 +106,13 @@ impl Source for Changed<'_> {
 }
 
 impl Holding {
-    pub(crate) fn new(core: Arc<Core>, lease: Duration) -> Arc<Holding> {
+    pub(crate) fn new(
+        core: Arc<Core>,
+        lease: Duration,
+        is_open: Box<dyn Fn() -> bool + Send + Sync>,
+    ) -> Arc<Holding> {
         let (jobs, version) = (Mutex::new(Jobs::default()), AtomicU64::new(0));
-        Arc::new(Holding { core, lease, jobs, version, list: WaitList::new() })
+        Arc::new(Holding { core, lease, is_open, jobs, version, list: WaitList::new() })
     }
 
     fn moment(&self) -> (u64, Phase) {
@@ -114,7 +132,7 @@ impl Holding {
 
     /// Looks after a job that was handed out.
     pub(crate) fn hold(self: &Arc<Holding>, delivery: Delivery) -> Arc<Held> {
-        let Delivery { id: token, payload, sequence, attempt, received, lease } = delivery;
+        let Delivery { id: token, payload, sequence, delivery, begun, received, lease } = delivery;
         let id = JobId::from_token(&token);
         let state = State {
             valid_until: received + self.lease,
@@ -127,9 +145,22 @@ impl Holding {
         };
         let mut jobs = locked(&self.jobs);
         jobs.last += 1;
-        let (key, holding, state) = (jobs.last, Arc::clone(self), Mutex::new(state));
-        let held =
-            Arc::new(Held { id, token, payload, sequence, attempt, lease, holding, key, state });
+        let key = jobs.last;
+        let held = Arc::new(Held {
+            id,
+            token,
+            payload,
+            sequence,
+            delivery,
+            lease,
+            holding: Arc::clone(self),
+            key,
+            state: Mutex::new(state),
+            attempt: AtomicU32::new(begun.saturating_add(1)),
+            looked: AtomicBool::new(false),
+            begun: AtomicBool::new(false),
+            beginning: ecru::sync::Mutex::new(()),
+        });
         // The tasks that look after it look often enough, so they need not be woken.
         jobs.held.insert(key, Arc::clone(&held));
         drop(jobs);
@@ -228,10 +259,13 @@ impl State {
 }
 
 impl Held {
-    /// The lease was renewed by a request that began at this time.
+    /// The lease was renewed by a request that began at this time. An answer that comes after the
+    /// end of the lease renews nothing: the job may have been handed out again before.
     pub(crate) fn renewed(&self, begun: Instant) {
         let mut state = locked(&self.state);
-        state.valid_until = state.valid_until.max(begun + self.holding.lease);
+        if ecru::time::now() < state.valid_until {
+            state.valid_until = state.valid_until.max(begun + self.holding.lease);
+        }
     }
 
     /// The lease was not renewed. It is tried again soon.
@@ -253,12 +287,106 @@ impl Held {
         self.holding.change();
     }
 
+    /// Returns whether the lease is lost, or has ended by this process's clock.
     pub(crate) fn lost(&self) -> Option<LeaseLost> {
-        locked(&self.state).lost
+        let state = locked(&self.state);
+        let has_ended = state.lost.is_none() && state.valid_until <= ecru::time::now();
+        let lost = state.lost;
+        drop(state);
+        if has_ended {
+            self.lose(LeaseLost::Expired);
+            return locked(&self.state).lost;
+        }
+        lost
+    }
+
+    /// Returns how often the work has begun, this time included.
+    pub(crate) fn attempt(&self) -> u32 {
+        self.attempt.load(Ordering::Acquire)
+    }
+
+    /// Returns a pair that is greater for each later holder.
+    pub(crate) fn fence(&self) -> (u64, u32) {
+        (self.sequence, self.delivery)
+    }
+
+    /// Has the engine record that the work begins, the first time. Not a cancellation point. The
+    /// wait ends when the lease does.
+    pub(crate) fn begin(&self) -> Result<(), LeaseLost> {
+        ecru::shield(|| {
+            ecru::cancel_scope(|handle| {
+                let _inside = self.enter(handle)?;
+                if self.begun.load(Ordering::Acquire) {
+                    return Ok(());
+                }
+                let _beginning = self.beginning.lock();
+                if self.begun.load(Ordering::Acquire) {
+                    return Ok(());
+                }
+                let count = self.record()?;
+                self.attempt.store(count, Ordering::Release);
+                self.begun.store(true, Ordering::Release);
+                Ok(())
+            })
+        })
+    }
+
+    /// Asks the engine again until it answers.
+    fn record(&self) -> Result<u32, LeaseLost> {
+        loop {
+            let error = match self.lease.begin() {
+                Ok(count) => return Ok(count),
+                Err(error) => error,
+            };
+            if let Some(lost) = LeaseLost::find(&error) {
+                self.lose(lost);
+            }
+            if let Some(lost) = self.lost() {
+                return Err(lost);
+            }
+            let is_unanswered =
+                matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::ConnectionAborted);
+            if !is_unanswered || ecru::sleep(AGAIN).is_err() {
+                return Err(self.lost().unwrap_or(LeaseLost::Expired));
+            }
+        }
+    }
+
+    /// Begins without waiting, because the program looks at the job.
+    pub(crate) fn look(self: &Arc<Held>) {
+        if !self.looked.load(Ordering::Relaxed) && !self.looked.swap(true, Ordering::AcqRel) {
+            let own = Arc::clone(self);
+            let _ = self.core().keep(Box::new(move || {
+                let _ = own.begin();
+            }));
+        }
+    }
+
+    /// Returns the job to the queue without waiting, when it is dropped. A job that was received
+    /// has failed in this attempt, which is recorded before.
+    pub(crate) fn give_back(self: &Arc<Held>, is_fresh: bool, pause: Duration) {
+        if self.begun.load(Ordering::Acquire) {
+            return self.lease.give_back(pause);
+        }
+        let is_unseen = is_fresh && !self.looked.load(Ordering::Acquire);
+        if is_unseen && (self.is_finished() || !(self.holding.is_open)()) {
+            return self.lease.give_back(Duration::ZERO);
+        }
+        let own = Arc::clone(self);
+        let recorded = self.core().keep(Box::new(move || {
+            let _ = own.begin();
+            own.lease.give_back(pause);
+        }));
+        if recorded.is_err() {
+            self.lease.give_back(pause);
+        }
     }
 
     /// Begins a call that is cancelled if the lease is lost.
     pub(crate) fn enter(&self, handle: CancelHandle) -> Result<Inside<'_>, LeaseLost> {
+        if let Some(lost) = self.lost() {
+            return Err(lost);
+        }
         let jobs = locked(&self.holding.jobs);
         let mut state = locked(&self.state);
         if let Some(lost) = state.lost {

@@ -1,19 +1,17 @@
 //! A job that was handed out.
 
 use std::fmt;
-use std::io;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ecru::Cancelled;
-
-use crate::engine::{Dead, Lease};
-use crate::errors::{LeaseLost, invalid};
+use crate::engine::Dead;
+use crate::errors::LeaseLost;
 use crate::held::Held;
 use crate::id::JobId;
 use crate::queue::Shared;
 use crate::settings::LONGEST_PAUSE;
+use crate::settle::{How, Unsettled};
 
 /// A job that was handed out, and the lease on it. It dereferences to the job itself.
 ///
@@ -24,7 +22,12 @@ use crate::settings::LONGEST_PAUSE;
 ///
 /// A job runs at least once. It may run twice at the same time, if a lease was lost and its holder
 /// has not noticed yet. Work inside [`run`](Job::run), which is cancelled then. Guard effects
-/// outside of the fleet by the [`fence`](Job::fence).
+/// outside of the fleet by the [`fence`](Job::fence): see
+/// [what a fleet cannot fence](crate#what-a-fleet-cannot-fence).
+///
+/// An attempt begins in [`run`](Job::run), which records that before it calls the closure, and when
+/// the job is settled. Outside of `run` it begins with the first look at the job, its
+/// [attempt](Job::attempt) or its [fence](Job::fence), which is recorded soon after.
 ///
 /// A job that was received and is worked on without `run` is not waited for when the scope of the
 /// fleet is cancelled.
@@ -40,7 +43,8 @@ use crate::settings::LONGEST_PAUSE;
 ///         let job = letters.jobs(1)?.recv()?;
 ///         let length = job.run(|text| text.len())?;
 ///         assert_eq!((length, job.attempt()), (5, 1));
-///         job.done()
+///         job.done()?;
+///         Ok::<(), std::io::Error>(())
 ///     })
 /// })?;
 /// # Ok::<(), std::io::Error>(())
@@ -53,7 +57,7 @@ pub struct Job<T> {
 /// The lease of a job.
 pub(crate) struct Guard {
     pub(crate) held: Arc<Held>,
-    queue: Arc<Shared>,
+    pub(crate) queue: Arc<Shared>,
 }
 
 impl<T> Job<T> {
@@ -67,10 +71,12 @@ impl<T> Job<T> {
         &self.guard.held.id
     }
 
-    /// Returns how often the job was handed out, this time included.
+    /// Returns how often the work on the job has begun, this time included. Times that it was only
+    /// handed out do not count.
     #[must_use]
     pub fn attempt(&self) -> u32 {
-        self.guard.held.attempt
+        self.guard.held.look();
+        self.guard.held.attempt()
     }
 
     /// Returns a pair that is greater each time the job is handed out, and greater for each job
@@ -78,7 +84,8 @@ impl<T> Job<T> {
     /// seen can refuse a holder whose lease was lost.
     #[must_use]
     pub fn fence(&self) -> (u64, u32) {
-        (self.guard.held.sequence, self.guard.held.attempt)
+        self.guard.held.look();
+        self.guard.held.fence()
     }
 
     /// Works on the job in place. If the lease is lost or the job is cancelled, the waits inside
@@ -114,32 +121,34 @@ impl<T> Job<T> {
         self.guard.run(|| f(&self.value))
     }
 
-    /// Removes the job from the queue. Returns when that is stored.
+    /// Removes the job from the queue. Returns when that is stored, which is asked for again and
+    /// again until the lease ends. Of all attempts at a job one gets `Ok`.
     ///
     /// # Errors
-    /// Returns the [`LeaseLost`], if it is; then nothing was removed. Returns `NotConnected` after
-    /// the end of the fleet, and other errors if the server does not answer. The job is perhaps
-    /// handed out again then.
+    /// Returns [`Unsettled::Lost`] if the lease has ended by the holder's clock, a later attempt
+    /// has begun, the job was cancelled, or the fleet has ended: nothing was removed by this call.
+    /// Returns [`Unsettled::Unknown`] if the server has not answered before the end of the lease.
     ///
     /// # Cancellation
     /// This is not a cancellation point, because the work has been done. The wait ends when the
     /// lease does.
-    pub fn done(self) -> io::Result<()> {
-        self.guard.settle(|lease| lease.done())
+    pub fn done(self) -> Result<(), Unsettled<T>> {
+        self.guard.settle(self.value, How::Done)
     }
 
     /// Returns the job to the queue, to be handed out again after a pause of at least `d`, or of
-    /// 100 years if that is shorter.
+    /// 100 years if that is shorter. In a queue with a [limit](crate::QueueBuilder::limit) a pause
+    /// is cut to the lease, because a job in a pause counts as running.
     ///
     /// # Errors
-    /// Returns the errors of [`done`](Job::done). Returns `InvalidInput` if the queue has a
-    /// [limit](crate::QueueBuilder::limit) and the pause is longer than the lease. The job is
-    /// returned all the same, with the pause of the queue's settings.
+    /// Returns the errors of [`done`](Job::done). The job is handed out again in each case, perhaps
+    /// after another pause.
     ///
     /// # Cancellation
     /// This is not a cancellation point. The wait ends when the lease does.
-    pub fn retry_after(self, d: Duration) -> io::Result<()> {
-        self.guard.retry_after(d)
+    pub fn retry_after(self, d: Duration) -> Result<(), Unsettled<T>> {
+        let pause = self.guard.pause(d);
+        self.guard.settle(self.value, How::Retry(pause))
     }
 
     /// Moves the job to the [dead](crate::Queue::dead), with the reason. A reason is cut after
@@ -151,8 +160,11 @@ impl<T> Job<T> {
     ///
     /// # Cancellation
     /// This is not a cancellation point. The wait ends when the lease does.
-    pub fn bury(self, why: &str) -> io::Result<()> {
-        self.guard.bury(why)
+    pub fn bury(self, why: &str) -> Result<(), Unsettled<T>> {
+        // The attempt has its number from then on. If it is lost, this is seen again.
+        let _ = self.guard.held.begin();
+        let dead = self.guard.dead(why);
+        self.guard.settle(self.value, How::Bury(dead))
     }
 
     pub(crate) fn into_parts(self) -> (T, Guard) {
@@ -164,6 +176,7 @@ impl Guard {
     pub(crate) fn run<R>(&self, f: impl FnOnce() -> R) -> Result<R, LeaseLost> {
         ecru::cancel_scope(|handle| {
             let inside = self.held.enter(handle)?;
+            self.held.begin()?;
             let result = f();
             drop(inside);
             match self.held.lost() {
@@ -173,41 +186,23 @@ impl Guard {
         })
     }
 
-    /// Settles the job. The wait ends only when the lease does.
-    pub(crate) fn settle(self, how: impl FnOnce(&dyn Lease) -> io::Result<()>) -> io::Result<()> {
-        self.held.core().check()?;
-        ecru::shield(|| {
-            ecru::cancel_scope(|handle| {
-                let _inside = self.held.enter(handle)?;
-                self.held.settle()?;
-                how(&*self.held.lease).map_err(|error| match self.held.lost() {
-                    Some(lost) if Cancelled::find(&error).is_some() => lost.into(),
-                    _ => error,
-                })
-            })
-        })
-    }
-
-    pub(crate) fn retry_after(self, d: Duration) -> io::Result<()> {
+    /// Returns a pause before a retry that does not let a queue with a limit stall.
+    pub(crate) fn pause(&self, d: Duration) -> Duration {
         let settings = &self.queue.settings;
-        if settings.limit.is_some() && d > settings.lease {
-            return Err(invalid(format!(
-                "a pause of {d:?} before a retry is longer than the lease of {:?}, and queue {:?} \
-                 has a limit; a job in a pause counts as running, so the queue would stall; raise \
-                 the lease, shorten the pause, or open the queue without a limit",
-                settings.lease, self.queue.name,
-            )));
-        }
-        self.settle(|lease| lease.retry(d.min(LONGEST_PAUSE)))
+        let longest = settings.limit.map_or(LONGEST_PAUSE, |_| settings.lease);
+        d.min(longest)
     }
 
-    pub(crate) fn bury(self, why: &str) -> io::Result<()> {
-        let queue = Arc::clone(&self.queue);
-        let dead = dead(&self.held, self.held.attempt, why);
-        self.settle(|lease| {
-            queue.bury(&dead)?;
-            lease.terminate(&dead.reason)
-        })
+    /// Returns the job as it is stored among the dead.
+    pub(crate) fn dead(&self, why: &str) -> Dead {
+        let held = &self.held;
+        Dead {
+            id: held.token.clone(),
+            sequence: held.sequence,
+            attempts: held.attempt(),
+            reason: cut(why).to_owned(),
+            payload: held.payload.clone(),
+        }
     }
 }
 
@@ -219,26 +214,10 @@ pub(crate) fn cut(why: &str) -> &str {
     &why[..why.floor_char_boundary(MAX_REASON)]
 }
 
-fn dead(held: &Held, attempts: u32, why: &str) -> Dead {
-    Dead {
-        id: held.token.clone(),
-        sequence: held.sequence,
-        attempts,
-        reason: cut(why).to_owned(),
-        payload: held.payload.clone(),
-    }
-}
-
 impl Drop for Guard {
     fn drop(&mut self) {
         if let Some(is_fresh) = self.held.release() {
-            // A job that was never begun has not failed.
-            let delay = if is_fresh && self.held.is_finished() {
-                Duration::ZERO
-            } else {
-                self.queue.settings.pause(self.held.attempt)
-            };
-            self.held.lease.give_back(delay);
+            self.held.give_back(is_fresh, self.queue.settings.pause(self.held.attempt()));
         }
     }
 }
@@ -247,6 +226,7 @@ impl<T> Deref for Job<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
+        self.guard.held.look();
         &self.value
     }
 }
@@ -255,7 +235,7 @@ impl<T: fmt::Debug> fmt::Debug for Job<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Job")
             .field("id", self.id())
-            .field("attempt", &self.attempt())
+            .field("attempt", &self.guard.held.attempt())
             .field("value", &self.value)
             .finish()
     }

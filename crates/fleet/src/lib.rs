@@ -13,7 +13,7 @@
 //! |---|---|
 //! | join a fleet | [`Fleet::connect`], [`Fleet::local`] |
 //! | open a queue, and send jobs | [`Fleet::queue`], [`Queue::send`], [`Queue::send_keyed`] |
-//! | work on jobs | [`Queue::jobs`], [`Job::run`], [`Job::done`] |
+//! | work on jobs | [`Queue::jobs`], [`Job::run`], [`Job::done`], [`Unsettled`] |
 //! | handle what fails | [`Job::retry_after`], [`Job::bury`], [`Queue::dead`] |
 //! | operate a queue | [`Queue::cancel`], [`Queue::pause`], [`Queue::stats`] |
 //! | call functions that run anywhere | [`Fleet::function`], [`Function::serve`], [`Function::call`], [`Function::call_keyed`] |
@@ -86,6 +86,10 @@
 //! - A job whose `send` has returned `Ok` runs at least once, or is among the dead, whatever
 //!   processes die. It may run more than once, and for a short time in two places.
 //! - Jobs are acknowledged after the work, never before.
+//! - Of all attempts at a job, one is told by [`done`](Job::done) that it has settled the job. An
+//!   attempt that gets no answer is told that, and can [ask again](Settlement::ask).
+//! - An attempt counts when the work has begun: in [`Job::run`], it is recorded before. A job that
+//!   was only handed out never dies, whatever its process does.
 //! - At most one job of each key is queued or running.
 //! - Each index of a map, and each key of `call_keyed`, has one stored result as long as results
 //!   are kept.
@@ -96,6 +100,21 @@
 //! Not promised are the order of jobs, at-most-once, rate limits over the fleet, and jobs of more
 //! than 1 MiB. The durability of what is stored is that of the server. In memory, everything is
 //! lost with the process.
+//!
+//! # What a fleet cannot fence
+//! JetStream hands a job out again when its lease has ended, and accepts what an earlier holder says
+//! of it. So each attempt is recorded when it begins, and is settled only if no later one has begun
+//! since. These remain:
+//!
+//! - Two holders may work at the same time, for as long as one of them stands still and has not
+//!   noticed that its lease has ended. Effects outside of the fleet can be guarded by
+//!   [`Job::fence`], which is greater for each later holder.
+//! - A process that stands still for more than ten minutes, and for more than two leases, after it
+//!   has received a job and before it has begun it, may work on a job that is done.
+//! - While the servers have no room for the records, attempts are not counted, and only the clock of
+//!   the holder decides whether it may settle a job.
+//! - A job that is worked on outside of [`Job::run`] is recorded soon after the program has first
+//!   looked at it. A process that dies before that has not begun it.
 //!
 //! # Errors, retries and the dead
 //! A job that is dropped, or returned by [`Job::retry_after`], is handed out again after a pause.
@@ -113,6 +132,7 @@
 //! | the jobs | the stream `fleet-jobs-q_mill`, one message for each job that is queued or running |
 //! | a job | a message to `fleet.jobs.q_mill.ID` |
 //! | what hands out the jobs | the durable pull consumer `workers` of that stream |
+//! | the last attempt of each job | the stream `fleet-attempts-q_mill`, messages to `fleet.attempts.q_mill.ID.NUMBER` |
 //! | the dead | the stream `fleet-dead-q_mill`, messages to `fleet.dead.q_mill.ID.NUMBER`, where the job had that number in its stream |
 //! | an announcement that a job was cancelled | `fleet.cancel.q_mill`, the payload `ID` or `ID NUMBER`, which is not stored. Each process that takes jobs listens to it |
 //!
@@ -134,8 +154,9 @@
 //! A dead job has the payload of the job, its number of attempts in the header `Fleet-Attempts`, and
 //! the reason as a string of JSON in `Fleet-Reason`.
 //!
-//! Workers in other languages must do what [`Job::run`] does: renew the lease by `+WPI`, and count
-//! attempts. That, and the calls and results of functions, may change with each release.
+//! Workers in other languages must do what [`Job::run`] and [`Job::done`] do: renew the lease by
+//! `+WPI`, and record attempts and their ends. That, and the calls and results of functions, may
+//! change with each release.
 //!
 //! # Operating the servers
 //! The package has a program, `fleet`, for the operators of servers. `fleet doctor URL` checks
@@ -170,6 +191,7 @@ mod run;
 mod send;
 mod serve;
 mod settings;
+mod settle;
 #[cfg(test)]
 mod tests;
 
@@ -185,6 +207,7 @@ pub use queue::{Queue, QueueBuilder, Stats};
 pub use results::Results;
 pub use run::Run;
 pub use send::{Pending, Sent};
+pub use settle::{Settlement, Unsettled};
 
 /// The README's example compiles.
 #[cfg(doctest)]

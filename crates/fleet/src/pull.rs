@@ -9,7 +9,7 @@ use ecru::{Cancelled, Source};
 
 use crate::codec::{self, Wire};
 use crate::engine::{self, Announcements, Delivery};
-use crate::errors::invalid;
+use crate::errors::{LeaseLost, invalid};
 use crate::held::Holding;
 use crate::job::{self, Job};
 use crate::keeper;
@@ -54,10 +54,12 @@ pub(crate) fn begin<T: Wire>(queue: &Arc<Shared>, window: usize) -> io::Result<B
     // Listening comes first, so that no cancellation of a job that is handed out is missed.
     let announcements = engine.announcements()?;
     let pull: Arc<dyn engine::Pull> = Arc::from(engine.pull(window)?);
-    let holding = Holding::new(Arc::clone(&queue.core), queue.settings.lease);
-    keeper::start(&holding)?;
     // The window bounds it.
-    let (give, jobs) = channel::unbounded();
+    let (give, jobs) = channel::unbounded::<Job<T>>();
+    let own = give.clone();
+    let is_open = Box::new(move || !own.is_closed());
+    let holding = Holding::new(Arc::clone(&queue.core), queue.settings.lease, is_open);
+    keeper::start(&holding)?;
     let ended = Arc::default();
     let task = Pull {
         queue: Arc::clone(queue),
@@ -169,8 +171,8 @@ impl<T: Wire> Taking<'_, T> {
                 return Ok(());
             }
             let most = self.queue.settings.attempts;
-            let attempt = delivery.attempt;
-            if attempt > most {
+            let begun = delivery.begun;
+            if begun >= most {
                 let reason = format!("{most} attempts have ended without success");
                 self.bury(delivery, most, &reason)?;
                 continue;
@@ -179,7 +181,7 @@ impl<T: Wire> Taking<'_, T> {
                 &format!("the job in queue {:?}", self.queue.name),
                 &delivery.payload,
             ) {
-                Err(error) => self.bury(delivery, attempt, &error.to_string())?,
+                Err(error) => self.bury(delivery, begun, &error.to_string())?,
                 Ok(value) => {
                     let held = self.holding.hold(delivery);
                     let job = Job::new(value, held, Arc::clone(self.queue));
@@ -200,8 +202,15 @@ impl<T: Wire> Taking<'_, T> {
         let Delivery { id, payload, sequence, lease, .. } = delivery;
         let reason = job::cut(reason).to_owned();
         let dead = engine::Dead { id, sequence, attempts, reason, payload };
-        let buried = self.queue.bury(&dead).and_then(|()| lease.terminate(&dead.reason));
-        let Err(error) = buried else { return Ok(()) };
+        let bury = || {
+            lease.begin()?;
+            self.queue.bury(&dead)?;
+            if lease.claim()? { lease.terminate(&dead.reason) } else { Ok(()) }
+        };
+        let Err(error) = bury() else { return Ok(()) };
+        if LeaseLost::find(&error).is_some() {
+            return Ok(());
+        }
         lease.give_back(self.queue.settings.lease);
         match Cancelled::find(&error) {
             Some(_) => Err(error),

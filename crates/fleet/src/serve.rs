@@ -14,6 +14,7 @@ use crate::outcome::{Name, Outcome};
 use crate::panics;
 use crate::pull::{self, Begun};
 use crate::run::Run;
+use crate::settle::{How, Unsettled};
 
 impl<A: Wire, R: Wire> Function<'_, A, R> {
     /// Runs the function for callers anywhere in the fleet, at most `window` calls at once. Returns
@@ -61,16 +62,19 @@ impl<A: Wire, R: Wire> Function<'_, A, R> {
     fn handle_shielded(&self, arg: A, guard: Guard) -> io::Result<()> {
         let held = &guard.held;
         let Some(name) = Name::of_token(&held.token) else {
-            return guard.bury("the job was not sent by a call of the function");
+            let dead = guard.dead("the job was not sent by a call of the function");
+            return Ok(guard.settle((), How::Bury(dead))?);
         };
         // The first attempt of a single call has no result yet.
-        if (held.attempt > 1 || !name.is_single())
+        if (held.delivery > 1 || !name.is_single())
             && self.results.get(&name.run, &name.index)?.is_some()
         {
-            return guard.settle(|lease| lease.done());
+            return Ok(guard.settle((), How::Done)?);
         }
-        let fence = (held.sequence, held.attempt);
-        let run = Run { id: held.id.clone(), attempt: held.attempt, fence };
+        if held.begin().is_err() {
+            return Ok(());
+        }
+        let run = Run { id: held.id.clone(), attempt: held.attempt(), fence: held.fence() };
         let body = || (self.body)(arg, &run).and_then(encode).map_err(Failure::from);
         let Ok(result) = guard.run(|| panics::caught(body)) else {
             // The lease is lost.
@@ -80,7 +84,7 @@ impl<A: Wire, R: Wire> Function<'_, A, R> {
             Err(Failure { text: format!("the function panicked: {text}"), then: Then::Retry(None) })
         });
         let failure = match result.map(|stored| self.results.put(&name.run, &name.index, stored)) {
-            Ok(Ok(_)) => return guard.settle(|lease| lease.done()),
+            Ok(Ok(_)) => return Ok(guard.settle((), How::Done)?),
             // The server will not store it the next time either.
             Ok(Err(error)) if error.kind() == io::ErrorKind::InvalidInput => {
                 Failure { text: format!("the result is refused: {error}"), then: Then::Bury }
@@ -88,20 +92,19 @@ impl<A: Wire, R: Wire> Function<'_, A, R> {
             Ok(Err(error)) => return Err(error),
             Err(failure) => failure,
         };
-        self.failed(guard, &failure)
+        Ok(self.failed(guard, &failure)?)
     }
 
-    fn failed(&self, guard: Guard, failure: &Failure) -> io::Result<()> {
+    fn failed(&self, guard: Guard, failure: &Failure) -> Result<(), Unsettled<()>> {
         let settings = &self.queue.shared().settings;
-        let attempt = guard.held.attempt;
-        let Then::Retry(pause) = failure.then else { return guard.bury(&failure.text) };
-        if attempt >= settings.attempts {
-            return guard.bury(&failure.text);
-        }
-        let pause = pause.unwrap_or_else(|| settings.pause(attempt));
-        // A longer pause would let a queue with a limit stall.
-        let most = settings.limit.map_or(pause, |_| settings.lease);
-        guard.retry_after(pause.min(most))
+        let attempt = guard.held.attempt();
+        let how = match failure.then {
+            Then::Retry(pause) if attempt < settings.attempts => {
+                How::Retry(guard.pause(pause.unwrap_or_else(|| settings.pause(attempt))))
+            }
+            Then::Retry(_) | Then::Bury => How::Bury(guard.dead(&failure.text)),
+        };
+        guard.settle((), how)
     }
 }
 

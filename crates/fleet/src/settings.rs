@@ -134,7 +134,7 @@ macro_rules! setters {
         }
 
         /// Sets how often a job is begun before it goes to the dead. 25 by default. An attempt
-        /// whose process has died counts, and so does a job that was handed out and given back.
+        /// whose process has died counts. A job that was handed out and not begun does not.
         pub fn attempts(mut self, attempts: u32) -> Self {
             self.settings.attempts = attempts;
             self

@@ -11,6 +11,7 @@ use super::nats::NatsEngine;
 use super::{
     Dead, Delivery, Engine, EngineQueue, Pull, QueueSpec, ResultsSpec, Seen, Sending, Watch,
 };
+use crate::errors::LeaseLost;
 
 #[path = "../../../nats/tests/behaviour/server.rs"]
 #[expect(dead_code, reason = "other tests use the rest")]
@@ -56,6 +57,17 @@ fn next(pull: &dyn Pull) -> io::Result<Delivery> {
     Ok(pull.next()?.expect("the pull has not been stopped"))
 }
 
+fn claim(job: &Delivery) -> io::Result<()> {
+    assert_eq!(job.lease.begin()?, job.begun + 1);
+    assert!(job.lease.claim()?);
+    Ok(())
+}
+
+fn done(job: &Delivery) -> io::Result<()> {
+    claim(job)?;
+    job.lease.done()
+}
+
 #[test]
 fn ids_are_unique_while_queued_or_held() {
     each(|engine| {
@@ -69,13 +81,13 @@ fn ids_are_unique_while_queued_or_held() {
         assert!(matches!(send(&*queue, "a", false)?, Sending::Already));
         let pull = queue.pull(1)?;
         let held = next(&*pull)?;
-        assert_eq!((&*held.id, &held.payload[..], held.attempt), ("a", &b"a"[..], 1));
+        assert_eq!((&*held.id, &held.payload[..], held.delivery), ("a", &b"a"[..], 1));
         assert!(matches!(send(&*queue, "a", false)?, Sending::Already));
-        held.lease.done()?;
+        done(&held)?;
         drop(held);
         let second = next(&*pull)?;
         assert_eq!(second.id, "b");
-        second.lease.done()?;
+        done(&second)?;
         // A key is free again.
         new(&*queue, "a")
     });
@@ -86,7 +98,7 @@ fn a_generated_id_is_remembered() {
     on_a_server(|engine| {
         let queue = engine.queue(&spec())?;
         assert!(matches!(send(&*queue, "a", true)?, Sending::New));
-        next(&*queue.pull(1)?)?.lease.done()?;
+        done(&next(&*queue.pull(1)?)?)?;
         assert!(matches!(send(&*queue, "a", true)?, Sending::Already));
         Ok(())
     });
@@ -109,19 +121,20 @@ fn jobs_are_handed_out_until_they_are_settled() {
         let begun = ecru::time::now();
         let pause = Duration::from_millis(20);
         a.lease.retry(pause)?;
-        b.lease.done()?;
+        done(&b)?;
+        claim(&c)?;
         c.lease.terminate("for a\r\nreason")?;
         let sequence = a.sequence;
         drop((a, b, c));
         let again = next(&*pull)?;
         assert!(ecru::time::now() - begun >= pause);
-        assert_eq!((&*again.id, again.sequence, again.attempt), ("a", sequence, 2));
+        assert_eq!((&*again.id, again.sequence, again.delivery), ("a", sequence, 2));
         assert_eq!(queue.counts()?.redelivered, 1);
         again.lease.give_back(Duration::ZERO);
         drop(again);
         let third = next(&*pull)?;
-        assert_eq!(third.attempt, 3);
-        third.lease.done()?;
+        assert_eq!(third.delivery, 3);
+        done(&third)?;
         assert_eq!(queue.counts()?.running, 0);
         Ok(())
     });
@@ -135,9 +148,9 @@ fn a_lease_expires_slow() {
         let pull = queue.pull(2)?;
         let held = next(&*pull)?;
         let again = next(&*pull)?;
-        assert_eq!((again.id, again.sequence), (held.id, held.sequence));
-        assert!(again.attempt > 1);
-        again.lease.done()
+        assert_eq!((&again.id, again.sequence), (&held.id, held.sequence));
+        assert!(again.delivery > 1);
+        done(&again)
     });
 }
 
@@ -154,7 +167,48 @@ fn a_lease_is_renewed_slow() {
             assert!(held.lease.begin_renew()?.wait()?);
         }
         assert_eq!(queue.counts()?.redelivered, 0);
-        held.lease.done()
+        done(&held)
+    });
+}
+
+#[test]
+fn the_last_holder_that_has_begun_settles_slow() {
+    each(|engine| {
+        let queue = engine.queue(&QueueSpec { lease: Duration::from_millis(100), ..spec() })?;
+        let pull = queue.pull(3)?;
+        let expired = |error: io::Error| LeaseLost::find(&error) == Some(LeaseLost::Expired);
+        for late in 0..3 {
+            new(&*queue, "a")?;
+            let (first, second) = (next(&*pull)?, next(&*pull)?);
+            assert_eq!((first.begun, second.begun), (0, 0));
+            match late {
+                // It has begun, and another one has begun since.
+                0 => {
+                    assert_eq!(first.lease.begin()?, 1);
+                    assert_eq!(second.lease.begin()?, 2);
+                    assert!(!first.lease.claim()?);
+                    assert!(second.lease.claim()?);
+                    assert!(!first.lease.claim()? && second.lease.claim()?);
+                }
+                // It has not begun, and the other one has.
+                1 => {
+                    assert_eq!(second.lease.begin()?, 1);
+                    assert!(first.lease.begin().is_err_and(expired));
+                    assert!(second.lease.claim()?);
+                }
+                // It has settled the job before the other one begins.
+                _ => {
+                    assert_eq!(first.lease.begin()?, 1);
+                    assert!(first.lease.claim()?);
+                    assert!(second.lease.begin().is_err());
+                    first.lease.done()?;
+                    continue;
+                }
+            }
+            second.lease.done()?;
+        }
+        assert_eq!(queue.counts()?.running, 0);
+        Ok(())
     });
 }
 
@@ -180,7 +234,7 @@ fn a_limit_holds_over_all_pulls() {
             let (a, b) = (jobs.recv()?, jobs.recv()?);
             let counts = queue.counts()?;
             assert_eq!((counts.queued, counts.running), (1, 2));
-            a.lease.done()?;
+            done(&a)?;
             assert_eq!(jobs.recv()?.id, "c");
             drop(b);
             one.stop();
@@ -210,7 +264,7 @@ fn cancellations_remove_and_are_announced() {
         let _ = held.lease.terminate("it was cancelled");
         drop(held);
         new(&*queue, "b")?;
-        assert_eq!(next(&*pull)?.attempt, 1);
+        assert_eq!(next(&*pull)?.delivery, 1);
         Ok(())
     });
 }
@@ -276,10 +330,10 @@ fn a_stopped_pull_gives_back_what_it_has() {
             rest.push(job);
         }
         assert!(pull.next()?.is_none());
-        first.lease.done()?;
+        done(&first)?;
         let left = 3 - rest.len();
         for job in rest {
-            job.lease.done()?;
+            done(&job)?;
         }
         let counts = queue.counts()?;
         assert_eq!((counts.queued, counts.running), (left as u64, 0));

@@ -214,7 +214,10 @@ pub(crate) struct Delivery {
     /// Its number in the queue: higher than that of each job that was stored before.
     pub(crate) sequence: u64,
     /// How often it was handed out, this time included.
-    pub(crate) attempt: u32,
+    pub(crate) delivery: u32,
+    /// How often the work on it has begun before, as far as the engine knows yet:
+    /// [`Lease::begin`] knows.
+    pub(crate) begun: u32,
     /// When it arrived here, by `ecru::time::now`. The lease began no earlier than this minus the
     /// time of the transport. If the engine held it back, this is when it was received.
     pub(crate) received: Instant,
@@ -224,13 +227,30 @@ pub(crate) struct Delivery {
 
 /// The lease of a job. Dropping it settles nothing, and makes room in the window of the pull.
 ///
-/// A lease that has ended elsewhere need not be noticed by an engine: a late renewal or `done` may
-/// be confirmed although another holder has the job. The layer above watches its own clock.
+/// A lease that has ended elsewhere need not be noticed by an engine: a late renewal or removal may
+/// be confirmed although another holder has the job. So the layer above watches its own clock, and
+/// decides by [`claim`](Lease::claim) before it removes a job.
+///
+/// Each job has one holder that settles it. `begin` says that its holder is the one, unless another
+/// one begins later. `claim` says so for good.
 pub(crate) trait Lease: Send + Sync {
+    /// Stores that the work on the job begins here, and returns how often it has begun, this time
+    /// included. Confirmed. Called once.
+    ///
+    /// The error is a [`LeaseLost`](crate::LeaseLost) if a job that was handed out later has begun,
+    /// or if the job is settled.
+    fn begin(&self) -> io::Result<u32>;
+
+    /// Stores that this holder settles the job, after it has begun. Confirmed: after `true` the job
+    /// is never begun again, and after `false` this holder must not remove it. A repetition returns
+    /// the same.
+    fn claim(&self) -> io::Result<bool>;
+
     /// Begins to renew the lease for a whole period from now. Never waits.
     fn begin_renew(&self) -> io::Result<Box<dyn Renewal>>;
 
-    /// Removes the job from the queue. Confirmed: after `Ok` it is never handed out again.
+    /// Removes the job from the queue, after `claim` has returned `true`. Confirmed: after `Ok` it
+    /// is never handed out again.
     fn done(&self) -> io::Result<()>;
 
     /// Returns the job to the queue, to be handed out again no sooner than after `delay`. Confirmed.
@@ -241,8 +261,8 @@ pub(crate) trait Lease: Send + Sync {
     /// lease expires.
     fn give_back(&self, delay: Duration);
 
-    /// Removes the job because it is not to be tried again: it was stored among the dead, or was
-    /// cancelled. Confirmed.
+    /// Removes the job because it is not to be tried again: it was stored among the dead. Confirmed,
+    /// and after `claim`, as `done`.
     fn terminate(&self, why: &str) -> io::Result<()>;
 }
 
@@ -255,8 +275,8 @@ pub(crate) trait Renewal: Send {
 /// Cancellations of jobs that may be held here.
 pub(crate) trait Announcements: Send + Sync {
     /// Waits for the next one. Returns the id and, if the engine knows it, the sequence number of
-    /// the job. Some may be lost with a connection: the holder then works in vain, and its `done`
-    /// has no effect.
+    /// the job. Some may be lost with a connection: the holder then works in vain, and its `claim`
+    /// returns `false`.
     fn next(&self) -> io::Result<(String, Option<u64>)>;
 }
 

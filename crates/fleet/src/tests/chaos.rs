@@ -32,7 +32,8 @@ fn work(server: &Server, link: &Link, worked: &Mutex<Vec<u32>>, acknowledges_fir
             }
             job.run(|_| take_time())??;
             worked.lock().unwrap().push(number);
-            job.done()
+            job.done()?;
+            Ok(())
         };
         let Ok(jobs) = queue.jobs(WINDOW) else { return };
         for job in &jobs {

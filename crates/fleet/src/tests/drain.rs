@@ -48,7 +48,7 @@ fn fleet_56_drain() {
             let jobs = queue.jobs(3).unwrap();
             for _ in 0..2 {
                 let job = jobs.recv().unwrap();
-                assert_eq!(job.attempt(), 2);
+                assert_eq!(job.attempt(), 1);
                 job.done().unwrap();
             }
             assert!(ecru::time::now() - cancelled < Duration::from_secs(1));

@@ -68,10 +68,11 @@ fn fleet_51_a_lost_lease() {
                     begun
                 })
             });
-            let cut = now();
-            link.cut();
+            let mut cut = now();
             let mut cancelled = None;
             let result = job.run(|_| {
+                cut = now();
+                link.cut();
                 assert!(ecru::sleep(Duration::MAX).is_err());
                 cancelled = Some(now());
             });

@@ -155,6 +155,18 @@ struct RemoteLease {
 }
 
 impl Lease for RemoteLease {
+    fn begin(&self) -> io::Result<u32> {
+        self.link.check()?;
+        self.lease.begin()
+    }
+
+    fn claim(&self) -> io::Result<bool> {
+        // Meanwhile the job is perhaps both in the queue and among the dead.
+        ecru::sleep(Duration::from_millis(10))?;
+        self.link.check()?;
+        self.lease.claim()
+    }
+
     fn begin_renew(&self) -> io::Result<Box<dyn Renewal>> {
         self.link.check()?;
         self.lease.begin_renew()
@@ -177,8 +189,6 @@ impl Lease for RemoteLease {
     }
 
     fn terminate(&self, why: &str) -> io::Result<()> {
-        // Meanwhile the job is both in the queue and among the dead.
-        ecru::sleep(Duration::from_millis(10))?;
         self.link.check()?;
         self.lease.terminate(why)
     }

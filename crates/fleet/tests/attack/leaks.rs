@@ -234,7 +234,8 @@ fn a_coroutine_that_suspends_while_its_job_runs() {
         drop(inside);
         let job = next(&queue)?;
         assert!(*job == 7 && job.attempt() >= 2);
-        job.done()
+        job.done()?;
+        Ok(())
     });
 }
 
@@ -249,7 +250,7 @@ fn losing_arms_of_a_select_slow() {
             left.send(n)?;
             right.send(n)?;
         }
-        while seen[0] + seen[1] < 20 || stored < 20 {
+        while seen[0] + seen[1] < 20 {
             let sending = left.begin_send(1000);
             ecru::select! {
                 recv(lefts) -> job => {
@@ -267,6 +268,11 @@ fn losing_arms_of_a_select_slow() {
                 },
                 default(LONG) => panic!("{seen:?} {stored}"),
             }
+        }
+        // On a server a job may be there before each answer.
+        while stored < 20 {
+            assert!(matches!(left.begin_send(1000).wait()?.unwrap(), Sent::New(_)));
+            stored += 1;
         }
         assert_eq!(seen, [10, 10]);
         Ok(())
@@ -338,7 +344,8 @@ fn a_job_that_runs_in_a_job_that_runs() {
             ecru::sleep(SOON)
         });
         assert_eq!(result, Ok(Ok(())));
-        outer.done()
+        outer.done()?;
+        Ok(())
     });
 }
 

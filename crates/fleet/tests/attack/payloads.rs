@@ -60,7 +60,8 @@ fn jobs_that_cannot_be_written() {
         assert_eq!(text, "while it is written");
         assert_eq!(queue.stats()?.queued, 0);
         queue.send(Fine)?;
-        next(&queue)?.done()
+        next(&queue)?.done()?;
+        Ok(())
     });
 }
 
@@ -299,7 +300,8 @@ fn texts_that_are_hard_to_write_slow() {
         }
         let units = fleet.queue::<()>("units").open()?;
         units.send(())?;
-        next(&units)?.done()
+        next(&units)?.done()?;
+        Ok(())
     });
 }
 

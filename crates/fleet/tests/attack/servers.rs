@@ -63,7 +63,7 @@ fn a_server_that_is_killed_between_two_steps_slow() {
                     let mut job = Some(job);
                     killer.step(|| {
                         if let Some(job) = job.take() {
-                            return job.bury("no");
+                            return Ok(job.bury("no")?);
                         }
                         if queue.stats()?.dead == 0 {
                             jobs.recv_timeout(SECOND).map_err(io::Error::other)?.bury("no")?;
@@ -347,7 +347,7 @@ fn secrets_slow() {
             for error in [
                 io::Error::from(ends("send", || queue.send(2)).unwrap_err()),
                 ends("stats", || queue.stats()).unwrap_err(),
-                ends("done", || job.done()).unwrap_err(),
+                ends("done", || job.done()).unwrap_err().into(),
             ] {
                 shows_no_secret("an error", &format!("{error} {error:?}"));
             }

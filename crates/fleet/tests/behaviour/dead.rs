@@ -53,7 +53,8 @@ fn fleet_41_bury_and_revive() {
         let job = jobs.recv()?;
         assert_eq!((*job, job.attempt(), job.id().as_str()), (7, 1, "seven"));
         assert_eq!(queue.stats()?.dead, 0);
-        job.done()
+        job.done()?;
+        Ok(())
     });
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ecru::schedule::Delay;
 use ecru::{Cancelled, Source};
-use ecru_fleet::{Fleet, JobId, SendError, Sent};
+use ecru_fleet::{Fleet, JobId, SendError, Sent, Unsettled};
 
 use crate::broker::{Broker, each};
 
@@ -210,8 +210,8 @@ fn fleet_302_a_cancelled_send_is_known_as_one() {
 /// - given: a queue, a job of it and a receiver of jobs
 /// - when: the scope of the fleet has ended
 /// - then: every call answers that the fleet has ended: `Disconnected`, with the job, or
-///   `NotConnected`; the job's `run` answers `LeaseLost::Disconnected`, and the receiver is
-///   disconnected
+///   `NotConnected`; the job's `run` answers `LeaseLost::Disconnected`, its `done` that it is `Lost`,
+///   and the receiver is disconnected
 #[test]
 fn fleet_09_after_the_end() {
     ecru::sim::test(|| {
@@ -227,8 +227,8 @@ fn fleet_09_after_the_end() {
         assert_eq!(job.run(|_| ()), Err(ecru_fleet::LeaseLost::Disconnected));
         assert_eq!(jobs.recv().unwrap_err(), ecru::channel::RecvError::Disconnected);
         let id = job.id().clone();
+        assert!(matches!(job.done(), Err(Unsettled::Lost { .. })));
         for error in [
-            job.done().unwrap_err(),
             queue.jobs(1).unwrap_err(),
             queue.dead().unwrap_err(),
             queue.stats().unwrap_err(),
@@ -261,7 +261,8 @@ fn fleet_10_pause() {
         queue.pause(60 * pause)?;
         queue.send(3)?;
         queue.pause(Duration::ZERO)?;
-        jobs.recv()?.done()
+        jobs.recv()?.done()?;
+        Ok(())
     });
 }
 

@@ -8,6 +8,7 @@ mod clusters;
 #[path = "../../../nats/tests/behaviour/server.rs"]
 mod server;
 mod servers;
+mod settling;
 mod tool;
 
 #[path = "../behaviour/dead.rs"]

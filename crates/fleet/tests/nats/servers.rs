@@ -142,7 +142,8 @@ fn fleet_81_a_killed_worker_slow() {
             worker.wait()?;
             let job = next(&queue)?;
             assert_eq!((*job, job.attempt()), (7, 2));
-            job.done()
+            job.done()?;
+            Ok(())
         })
     });
 }
@@ -168,7 +169,8 @@ fn fleet_82_a_silent_server_slow() {
             drop(job);
             let job = next(&queue)?;
             assert_eq!(job.attempt(), 2);
-            job.done()
+            job.done()?;
+            Ok(())
         })
     });
 }

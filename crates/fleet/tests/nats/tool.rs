@@ -77,15 +77,16 @@ fn fleet_350_doctor_on_one_server() {
         assert_eq!(code, 1, "{text}");
         finds(&text, "ok", "reachable", &server.address());
         finds(&text, "ok", "version", " on one");
-        finds(&text, "ok", "jetstream", "2 streams, 1 consumers");
+        finds(&text, "ok", "jetstream", "3 streams, 1 consumers");
         finds(&text, "warning", "replicas", "1 server");
         finds(&text, "warning", "sync", "sync_interval: always");
         finds(&text, "ok", "clock", "one is ");
         finds(&text, "ok", "stream", "jobs of the queue mill: 1 of 1 replicas");
         finds(&text, "ok", "stream", "dead jobs of the queue mill");
-        finds(&text, "ok", "permissions", "19 tries");
+        finds(&text, "ok", "stream", "attempts of the queue mill");
+        finds(&text, "ok", "permissions", "21 tries");
         finds(&text, "ok", "limits", "jobs of 1047552 bytes");
-        assert!(text.ends_with("11 checks, 2 warnings, 0 failed\n"), "{text}");
+        assert!(text.ends_with("12 checks, 2 warnings, 0 failed\n"), "{text}");
         let system = format!("nats://admin:hush@{}", server.address());
         let (code, text) = doctor(&url, &["--system", &system]);
         assert_eq!(code, 1, "{text}");
@@ -252,7 +253,7 @@ fn fleet_353_doctor_on_permissions() {
             })?;
             let (code, text) = examine("all");
             assert_eq!(code, 1, "{text}");
-            finds(&text, "ok", "permissions", "19 tries");
+            finds(&text, "ok", "permissions", "21 tries");
             let (code, text) = examine("reader");
             assert_eq!(code, 2, "{text}");
             finds(&text, "FAILED", "permissions", "may not store results");
@@ -281,7 +282,7 @@ fn fleet_353_doctor_on_permissions() {
 #[test]
 fn fleet_354_doctor_on_streams_and_limits() {
     let config = "accounts { A {
-        jetstream: { max_file: 1GB, max_streams: 2, max_bytes_required: false }
+        jetstream: { max_file: 1GB, max_streams: 3, max_bytes_required: false }
         users: [{user: fleet, password: hush}] } }";
     let Some(server) = Server::start(config) else { return };
     let url = format!("nats://fleet:hush@{}", server.address());
@@ -298,7 +299,7 @@ fn fleet_354_doctor_on_streams_and_limits() {
             let (code, text) = doctor(&url, &[]);
             assert_eq!(code, 2, "{text}");
             finds(&text, "FAILED", "stream", "hands out a job 3 times at most");
-            finds(&text, "FAILED", "limits", "2 of 2 streams");
+            finds(&text, "FAILED", "limits", "3 of 3 streams");
             finds(&text, "ok", "limits", "of 1 GiB");
             consumer.delete()?;
             let (_, text) = doctor(&url, &[]);

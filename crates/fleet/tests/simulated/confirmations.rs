@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use ecru::sim::{self, Host};
-use ecru_fleet::{Fleet, Function, LeaseLost, Queue, Run, SendError, Sent};
+use ecru_fleet::{Fleet, Function, LeaseLost, Queue, Run, SendError, Sent, Unsettled};
 
 use crate::server::{Answer, Broker};
 use crate::support::{Ledger, RETRY, SECOND, join, member, until_idle};
@@ -21,8 +21,10 @@ fn open(fleet: &Fleet<'_>) -> io::Result<Queue<u32>> {
 enum Event {
     /// The work on a job, for the number of the attempt.
     Worked(String, u32),
-    /// The settlement of a job has succeeded, or its lease was lost.
-    Settled(String, Result<(), LeaseLost>),
+    /// It is not known whether a job is settled.
+    Unsure(String),
+    /// A job was settled, or was not.
+    Settled(String, bool),
     /// The work was cancelled.
     Lost(String),
 }
@@ -39,11 +41,12 @@ fn worker(name: &str, ledger: &Ledger<Event>) -> Host {
             }
             ledger.note(Event::Worked(name(), job.attempt()));
             ecru::sleep(SECOND)?;
-            let done = job.done().map_err(|error| {
-                let lost = error.get_ref().and_then(|error| error.downcast_ref::<LeaseLost>());
-                *lost.unwrap_or_else(|| panic!("{error}"))
-            });
-            ledger.note(Event::Settled(name(), done));
+            let mut done = job.done();
+            while let Err(Unsettled::Unknown(settlement)) = done {
+                ledger.note(Event::Unsure(name()));
+                done = settlement.ask();
+            }
+            ledger.note(Event::Settled(name(), done.is_ok()));
         }
         Ok(())
     })
@@ -70,7 +73,7 @@ fn fleet_406_a_late_confirmation_of_a_settlement() {
             });
             queue.send(7).unwrap();
             let own = || "worker".to_owned();
-            let first = [Event::Worked(own(), 1), Event::Settled(own(), Ok(()))];
+            let first = [Event::Worked(own(), 1), Event::Settled(own(), true)];
             ledger.wait(|event| *event == first[1]);
             ecru::sleep(4 * LEASE).unwrap();
             assert_eq!(ledger.all(), first);
@@ -85,7 +88,8 @@ fn fleet_406_a_late_confirmation_of_a_settlement() {
 
 /// - given: a worker that has done its work, and another worker that is free
 /// - when: the first one is cut off from the server before it settles the job
-/// - then: it learns that its lease is lost, and the other one works on the job and settles it
+/// - then: it does not know the outcome, and then learns that it has not settled the job: the other
+///   one has
 #[test]
 fn fleet_407_a_lost_settlement() {
     sim::test(|| {
@@ -106,11 +110,12 @@ fn fleet_407_a_lost_settlement() {
             ecru::sleep(SECOND).unwrap();
             let other = other.name().to_owned();
             let events = ledger.all();
-            assert_eq!(events.len(), 4, "{events:?}");
+            assert_eq!(events.len(), 5, "{events:?}");
             for event in [
-                Event::Settled(first, Err(LeaseLost::Expired)),
+                Event::Unsure(first.clone()),
+                Event::Settled(first, false),
                 Event::Worked(other.clone(), 2),
-                Event::Settled(other, Ok(())),
+                Event::Settled(other, true),
             ] {
                 assert!(events.contains(&event), "{event:?} is not in {events:?}");
             }
@@ -128,8 +133,11 @@ fn fleet_408_late_confirmations_of_renewals() {
         let own = runs.clone();
         member("worker", move |fleet| {
             for job in open(fleet)?.jobs(1)? {
-                let begun = sim::elapsed();
-                let worked = job.run(|_| ecru::sleep(2 * LEASE));
+                let mut begun = sim::elapsed();
+                let worked = job.run(|_| {
+                    begun = sim::elapsed();
+                    ecru::sleep(2 * LEASE)
+                });
                 own.note((job.attempt(), sim::elapsed() - begun));
                 match worked {
                     Ok(_) => job.done()?,

@@ -8,4 +8,5 @@ mod ordinary;
 mod partitions;
 mod restarts;
 mod server;
+mod settling;
 mod support;

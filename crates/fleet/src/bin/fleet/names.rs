@@ -15,6 +15,7 @@ pub(crate) const ALL_CANCELLATIONS: &str = "fleet.cancel.*";
 
 const JOBS: &str = "fleet-jobs-";
 const DEAD: &str = "fleet-dead-";
+const ATTEMPTS: &str = "fleet-attempts-";
 const RESULTS: &str = "KV_fleet-results-";
 
 /// What a stream is for.
@@ -22,12 +23,18 @@ const RESULTS: &str = "KV_fleet-results-";
 pub(crate) enum Part {
     Jobs,
     Dead,
+    Attempts,
     Results,
 }
 
 /// Returns what a stream is for, and the queue, if it belongs to a fleet.
 pub(crate) fn part(stream: &str) -> Option<(Part, &str)> {
-    let parts = [(JOBS, Part::Jobs), (DEAD, Part::Dead), (RESULTS, Part::Results)];
+    let parts = [
+        (JOBS, Part::Jobs),
+        (DEAD, Part::Dead),
+        (ATTEMPTS, Part::Attempts),
+        (RESULTS, Part::Results),
+    ];
     parts.into_iter().find_map(|(prefix, part)| Some((part, stream.strip_prefix(prefix)?)))
 }
 

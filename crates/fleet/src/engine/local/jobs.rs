@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use crate::engine::{Counts, QueueSpec};
+use crate::errors::LeaseLost;
 
 /// The jobs of a queue.
 #[derive(Default)]
@@ -25,7 +26,11 @@ pub(super) struct Jobs {
 struct Stored {
     id: String,
     payload: Bytes,
-    attempts: u32,
+    /// How often it was handed out.
+    deliveries: u32,
+    /// How often the work on it has begun, and which delivery has begun last.
+    begun: u32,
+    begun_by: u32,
     state: Place,
 }
 
@@ -51,7 +56,8 @@ pub(super) struct Taken {
     pub(super) id: String,
     pub(super) payload: Bytes,
     pub(super) number: u64,
-    pub(super) attempt: u32,
+    pub(super) delivery: u32,
+    pub(super) begun: u32,
 }
 
 impl Jobs {
@@ -67,7 +73,9 @@ impl Jobs {
         let id = id.to_owned();
         self.by_id.insert(id.clone(), self.last);
         self.ready.insert(self.last);
-        self.by_number.insert(self.last, Stored { id, payload, attempts: 0, state: Place::Ready });
+        let (deliveries, begun, begun_by, state) = (0, 0, 0, Place::Ready);
+        let stored = Stored { id, payload, deliveries, begun, begun_by, state };
+        self.by_number.insert(self.last, stored);
         Added::New
     }
 
@@ -89,9 +97,9 @@ impl Jobs {
         };
         self.place(number, Place::Held(now + spec.lease));
         let job = self.by_number.get_mut(&number).expect("it is ready");
-        job.attempts += 1;
-        let (id, payload, attempt) = (job.id.clone(), job.payload.clone(), job.attempts);
-        Ok(Taken { id, payload, number, attempt })
+        job.deliveries += 1;
+        let (id, payload) = (job.id.clone(), job.payload.clone());
+        Ok(Taken { id, payload, number, delivery: job.deliveries, begun: job.begun })
     }
 
     /// Ends the leases and pauses that are over.
@@ -126,11 +134,31 @@ impl Jobs {
         }
     }
 
-    /// Returns whether this attempt has the lease.
-    fn is_held(&self, number: u64, attempt: u32, now: Instant) -> bool {
+    /// Returns whether this delivery has the lease.
+    fn is_held(&self, number: u64, delivery: u32, now: Instant) -> bool {
         self.by_number.get(&number).is_some_and(|job| {
-            job.attempts == attempt && matches!(job.state, Place::Held(until) if until > now)
+            job.deliveries == delivery && matches!(job.state, Place::Held(until) if until > now)
         })
+    }
+
+    /// Notes that the work on a job begins, and returns how often it has. The holder may be late, if
+    /// no other one has begun.
+    pub(super) fn begin(&mut self, number: u64, delivery: u32) -> Result<u32, LeaseLost> {
+        let job = self.by_number.get_mut(&number).ok_or(LeaseLost::Cancelled)?;
+        if job.begun_by >= delivery {
+            return Err(LeaseLost::Expired);
+        }
+        (job.begun, job.begun_by) = (job.begun + 1, delivery);
+        Ok(job.begun)
+    }
+
+    /// Removes a job for the holder that has begun last. Returns whether this is the one.
+    pub(super) fn claim(&mut self, number: u64, delivery: u32) -> bool {
+        let is_last = self.by_number.get(&number).is_some_and(|job| job.begun_by == delivery);
+        if is_last {
+            self.remove(number);
+        }
+        is_last
     }
 
     /// Renews a lease. Returns `false` if it has ended. The lease of a job that was cancelled has
@@ -138,11 +166,11 @@ impl Jobs {
     pub(super) fn renew(
         &mut self,
         number: u64,
-        attempt: u32,
+        delivery: u32,
         now: Instant,
         until: Instant,
     ) -> bool {
-        let is_held = self.is_held(number, attempt, now);
+        let is_held = self.is_held(number, delivery, now);
         if is_held {
             self.place(number, Place::Held(until));
         }
@@ -150,23 +178,14 @@ impl Jobs {
     }
 
     /// Returns a job to the queue after a pause. Returns whether its lease was in force.
-    pub(super) fn retry(&mut self, number: u64, attempt: u32, now: Instant, d: Duration) -> bool {
-        let is_held = self.is_held(number, attempt, now);
+    pub(super) fn retry(&mut self, number: u64, delivery: u32, now: Instant, d: Duration) -> bool {
+        let is_held = self.is_held(number, delivery, now);
         if is_held {
             let place = match now.checked_add(d) {
                 Some(until) if until > now => Place::Pausing(until),
                 _ => Place::Ready,
             };
             self.place(number, place);
-        }
-        is_held
-    }
-
-    /// Removes a job. Returns whether its lease was in force.
-    pub(super) fn settle(&mut self, number: u64, attempt: u32, now: Instant) -> bool {
-        let is_held = self.is_held(number, attempt, now);
-        if is_held {
-            self.remove(number);
         }
         is_held
     }
@@ -192,11 +211,11 @@ impl Jobs {
     pub(super) fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         for job in self.by_number.values() {
-            match (job.attempts, job.state) {
-                (0, _) => counts.queued += 1,
-                (attempts, _) => {
+            match job.deliveries {
+                0 => counts.queued += 1,
+                deliveries => {
                     counts.running += 1;
-                    counts.redelivered += u64::from(attempts > 1);
+                    counts.redelivered += u64::from(deliveries > 1);
                 }
             }
         }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::pull::Slot;
@@ -12,7 +13,8 @@ use crate::errors::{LeaseLost, disconnected};
 pub(super) struct LocalLease {
     pub(super) queue: Arc<Queue>,
     pub(super) number: u64,
-    pub(super) attempt: u32,
+    pub(super) delivery: u32,
+    pub(super) claimed: AtomicBool,
     pub(super) _slot: Slot,
 }
 
@@ -25,40 +27,46 @@ impl Renewal for Renewed {
 }
 
 impl LocalLease {
-    /// Fails if the queue has ended, or if `f` says that the lease has.
-    fn settle(&self, f: impl FnOnce() -> bool) -> io::Result<()> {
-        if self.queue.has_ended() {
-            return Err(disconnected());
-        }
-        if f() { Ok(()) } else { Err(LeaseLost::Expired.into()) }
-    }
-
-    fn remove(&self) -> io::Result<()> {
-        self.settle(|| {
-            let now = ecru::time::now();
-            self.queue.change(|jobs| jobs.settle(self.number, self.attempt, now))
-        })
+    fn check(&self) -> io::Result<()> {
+        if self.queue.has_ended() { Err(disconnected()) } else { Ok(()) }
     }
 }
 
 impl Lease for LocalLease {
+    fn begin(&self) -> io::Result<u32> {
+        self.check()?;
+        Ok(self.queue.with(|jobs| jobs.begin(self.number, self.delivery))?)
+    }
+
+    fn claim(&self) -> io::Result<bool> {
+        self.check()?;
+        if !self.claimed.load(Ordering::Acquire) {
+            // The job is removed already, as nothing can go wrong between this and `done`.
+            let is_claimed = self.queue.change(|jobs| jobs.claim(self.number, self.delivery));
+            self.claimed.store(is_claimed, Ordering::Release);
+        }
+        Ok(self.claimed.load(Ordering::Acquire))
+    }
+
     fn begin_renew(&self) -> io::Result<Box<dyn Renewal>> {
         let now = ecru::time::now();
         let until = now + self.queue.spec().lease;
         // No job becomes ready by this, so it wakes no pull.
-        let renewed = self.queue.with(|jobs| jobs.renew(self.number, self.attempt, now, until));
+        let renewed = self.queue.with(|jobs| jobs.renew(self.number, self.delivery, now, until));
         Ok(Box::new(Renewed(renewed)))
     }
 
     fn done(&self) -> io::Result<()> {
-        self.remove()
+        self.check()
     }
 
     fn retry(&self, delay: Duration) -> io::Result<()> {
-        self.settle(|| {
-            let now = ecru::time::now();
-            self.queue.change(|jobs| jobs.retry(self.number, self.attempt, now, delay))
-        })
+        self.check()?;
+        let now = ecru::time::now();
+        match self.queue.change(|jobs| jobs.retry(self.number, self.delivery, now, delay)) {
+            true => Ok(()),
+            false => Err(LeaseLost::Expired.into()),
+        }
     }
 
     fn give_back(&self, delay: Duration) {
@@ -66,6 +74,6 @@ impl Lease for LocalLease {
     }
 
     fn terminate(&self, _why: &str) -> io::Result<()> {
-        self.remove()
+        self.check()
     }
 }

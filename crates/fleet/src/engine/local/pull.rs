@@ -93,16 +93,18 @@ impl LocalPull {
     }
 
     fn delivery(&self, taken: Taken, received: Instant) -> Delivery {
-        let Taken { id, payload, number, attempt } = taken;
+        let Taken { id, payload, number, delivery, begun } = taken;
         // Only `next` takes places, and it is called by one task at a time.
         self.window.alive.fetch_add(1, Ordering::Relaxed);
         let lease = LocalLease {
             queue: Arc::clone(&self.queue),
             number,
-            attempt,
+            delivery,
+            claimed: AtomicBool::new(false),
             _slot: Slot(Arc::clone(&self.window)),
         };
-        Delivery { id, payload, sequence: number, attempt, received, lease: Box::new(lease) }
+        let (sequence, lease) = (number, Box::new(lease));
+        Delivery { id, payload, sequence, delivery, begun, received, lease }
     }
 }
 

@@ -22,6 +22,10 @@ pub(super) const NO_MESSAGE: u32 = 10057;
 pub(super) const ON_ITS_WAY: u32 = 10158;
 pub(super) const OTHER_CONSUMER: u32 = 10148;
 pub(super) const OTHER_STREAM: u32 = 10058;
+/// The last message of a subject is another one, or is being stored.
+pub(super) const OTHER_SEQUENCE: [u32; 2] = [10071, 10164];
+/// No memory, no storage, no storage of the account.
+const NO_ROOM: [u32; 3] = [10023, 10028, 10047];
 
 /// Which limit of a stream refused a message.
 pub(super) enum Limit {
@@ -42,6 +46,16 @@ pub(super) fn limit(error: &Error) -> Option<Limit> {
             Some(Limit::Stream)
         }
         _ => None,
+    }
+}
+
+/// Returns whether the servers refuse a message because they have no room for it.
+pub(super) fn is_full(error: &Error) -> bool {
+    match error.code() {
+        // A disk without space has this code and the words of its operating system.
+        Some(LIMIT_REACHED) => limit(error).is_none(),
+        Some(code) => NO_ROOM.contains(&code),
+        None => false,
     }
 }
 

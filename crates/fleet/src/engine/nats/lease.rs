@@ -7,6 +7,7 @@ use std::time::Duration;
 use ecru_nats::jetstream::{Ack, Delivery, JetStream};
 use ecru_nats::{Error, ErrorKind, Request};
 
+use super::attempts::Attempt;
 use super::failure::{NO_MESSAGE, failed, is_passing};
 use crate::engine::{Lease, Renewal};
 
@@ -19,6 +20,7 @@ const LONGEST_REASON: usize = 256;
 
 pub(super) struct NatsLease {
     pub(super) delivery: Delivery,
+    pub(super) attempt: Attempt,
     pub(super) jobs: Arc<Stream>,
 }
 
@@ -29,8 +31,8 @@ pub(super) struct Stream {
 }
 
 impl NatsLease {
-    /// Removes the job, and returns when the servers have stored that. The caller ends the wait
-    /// when the lease ends.
+    /// Removes the job, and returns when the servers have stored that. The caller has claimed it, so
+    /// a repetition does no harm.
     ///
     /// A server that was killed may have lost what its consumer stored last. It does not answer
     /// then when a message is settled that it does not remember to have handed out, although it
@@ -72,6 +74,14 @@ fn pause(delay: Duration) -> Option<Duration> {
 }
 
 impl Lease for NatsLease {
+    fn begin(&self) -> io::Result<u32> {
+        self.attempt.begin()
+    }
+
+    fn claim(&self) -> io::Result<bool> {
+        self.attempt.claim()
+    }
+
     fn begin_renew(&self) -> io::Result<Box<dyn Renewal>> {
         let request = self.delivery.begin_confirm(&Ack::InProgress).map_err(failed)?;
         Ok(Box::new(NatsRenewal(request)))

@@ -6,9 +6,11 @@
 //! `max_ack_pending`. Its `backoff` is never set, because it would replace the lease, and neither
 //! is `max_deliver`, after which a message would stay undelivered.
 //!
-//! Nothing is fenced: JetStream accepts a late acknowledgement although the message has been handed
-//! out again. So results are stored by the first writer, and holders watch their own clocks.
+//! JetStream fences nothing: it accepts a late acknowledgement although the message has been handed
+//! out again. So holders watch their own clocks, [`attempts`] decides which of them settles a job,
+//! and results are stored by the first writer.
 
+mod attempts;
 mod dead;
 mod failure;
 mod lease;

@@ -5,6 +5,7 @@
 //! | the jobs of a queue | the stream `fleet-jobs-QUEUE`, the subjects `fleet.jobs.QUEUE.ID` |
 //! | what hands them out | the consumer `workers` |
 //! | the dead of a queue | the stream `fleet-dead-QUEUE`, the subjects `fleet.dead.QUEUE.ID.SEQUENCE` |
+//! | the last attempt of each job | the stream `fleet-attempts-QUEUE`, the subjects `fleet.attempts.QUEUE.ID.SEQUENCE` |
 //! | cancellations of jobs that are held | the subject `fleet.cancel.QUEUE`, which is not stored |
 //! | results | the bucket `fleet-results-NAME`, the keys `RUN.INDEX` |
 //!
@@ -23,6 +24,12 @@ pub(super) const REASON: &str = "Fleet-Reason";
 /// The header by which a stream notices that a message is stored again.
 pub(super) const MESSAGE_ID: &str = "Nats-Msg-Id";
 
+/// The header by which a message is stored only if the last one of its subject has this number.
+pub(super) const EXPECTED: &str = "Nats-Expected-Last-Subject-Sequence";
+
+/// The header with how long a message is kept.
+pub(super) const LIFETIME: &str = "Nats-TTL";
+
 /// The header that marks a deleted value of a bucket.
 pub(super) const OPERATION: &str = "KV-Operation";
 
@@ -34,6 +41,8 @@ pub(super) struct Names {
     pub(super) jobs: String,
     /// The stream of the dead.
     pub(super) dead: String,
+    /// The stream with the last attempt of each job.
+    pub(super) attempts: String,
 }
 
 impl Names {
@@ -42,6 +51,7 @@ impl Names {
             queue: queue.to_owned(),
             jobs: format!("fleet-jobs-{queue}"),
             dead: format!("fleet-dead-{queue}"),
+            attempts: format!("fleet-attempts-{queue}"),
         }
     }
 
@@ -59,6 +69,14 @@ impl Names {
 
     pub(super) fn all_dead(&self) -> String {
         format!("fleet.dead.{}.*.*", self.queue)
+    }
+
+    pub(super) fn attempt(&self, id: &str, sequence: u64) -> String {
+        format!("fleet.attempts.{}.{id}.{sequence}", self.queue)
+    }
+
+    pub(super) fn all_attempts(&self) -> String {
+        format!("fleet.attempts.{}.*.*", self.queue)
     }
 
     pub(super) fn cancellations(&self) -> String {

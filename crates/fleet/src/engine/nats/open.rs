@@ -13,6 +13,9 @@ use super::failure::{OTHER_CONSUMER, OTHER_STREAM, failed};
 use super::names::{self, Names, WORKERS};
 use crate::engine::{QueueSpec, ResultsSpec};
 
+/// How long the record of an attempt is kept that is not settled.
+const LONGEST_ATTEMPT: Duration = Duration::from_hours(365 * 24);
+
 /// The first setting of a stream or consumer that differs from the one that was asked for.
 #[derive(Default)]
 struct Difference(Option<String>);
@@ -44,7 +47,8 @@ fn replicas(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// Opens a queue: the stream of its jobs, the consumer, and the stream of its dead.
+/// Opens a queue: the stream of its jobs, the consumer, and the streams of its dead and of its
+/// attempts.
 pub(super) fn queue(js: &JetStream, names: &Names, spec: &QueueSpec) -> io::Result<Consumer> {
     let jobs = StreamConfig {
         description: format!("The jobs of the queue {}", spec.name),
@@ -69,6 +73,18 @@ pub(super) fn queue(js: &JetStream, names: &Names, spec: &QueueSpec) -> io::Resu
         ..StreamConfig::new(&names.dead)
     };
     stream(js, &dead, &format!("the dead of the queue {}", spec.name))?;
+    // The records of settled jobs end by themselves. Others are replaced until their job is settled,
+    // but for those of jobs that were removed by other programs.
+    let attempts = StreamConfig {
+        description: format!("The attempts of the queue {}", spec.name),
+        subjects: vec![names.all_attempts()],
+        max_messages_per_subject: Some(1),
+        max_age: Some(LONGEST_ATTEMPT),
+        allow_msg_ttl: true,
+        replicas: replicas(spec.replicas),
+        ..StreamConfig::new(&names.attempts)
+    };
+    stream(js, &attempts, &format!("the attempts of the queue {}", spec.name))?;
     consumer(js, names, spec)
 }
 

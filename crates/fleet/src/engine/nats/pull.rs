@@ -3,25 +3,64 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use ecru::Cancelled;
 use ecru::channel::RecvError;
 use ecru_nats::ErrorKind;
 use ecru_nats::jetstream::{self, Deliveries};
 
+use super::attempts::Records;
+use super::failure::failed;
 use super::lease::{NatsLease, Stream};
 use super::names::id_of_job;
 use crate::engine::{Delivery, Pull};
 use crate::errors::disconnected;
 
+/// The pause before a job is handed out again whose attempts are not known.
+const LATER: Duration = Duration::from_secs(5);
+
 pub(super) struct NatsPull {
     deliveries: Deliveries,
     jobs: Arc<Stream>,
+    records: Arc<Records>,
     stopped: AtomicBool,
 }
 
 impl NatsPull {
-    pub(super) fn new(deliveries: Deliveries, jobs: Stream) -> NatsPull {
-        NatsPull { deliveries, jobs: Arc::new(jobs), stopped: AtomicBool::new(false) }
+    pub(super) fn new(deliveries: Deliveries, jobs: Stream, records: &Arc<Records>) -> NatsPull {
+        let (records, stopped) = (Arc::clone(records), AtomicBool::new(false));
+        NatsPull { deliveries, jobs: Arc::new(jobs), records, stopped }
+    }
+
+    /// Returns a job that was handed out, or `None` if it is settled.
+    fn handed_out(&self, delivery: jetstream::Delivery) -> io::Result<Option<Delivery>> {
+        let count = u32::try_from(delivery.attempt()).unwrap_or(u32::MAX);
+        let (id, sequence) = (id_of_job(delivery.subject()).to_owned(), delivery.sequence());
+        let attempt = self.records.attempt(&id, sequence, count);
+        let mut begun = 0;
+        if count > 1 {
+            match attempt.before() {
+                Ok(Some(before)) => begun = before,
+                // Its holder could not remove it.
+                Ok(None) => return delivery.ack().map(|()| None).map_err(failed),
+                Err(error) if Cancelled::find(&error).is_some() => {
+                    let _ = delivery.retry(None);
+                    return Err(error);
+                }
+                // The servers do not say how often it has begun.
+                Err(_) => return delivery.retry(Some(LATER)).map(|()| None).map_err(failed),
+            }
+        }
+        Ok(Some(Delivery {
+            id,
+            payload: delivery.payload().clone(),
+            sequence,
+            delivery: count,
+            begun,
+            received: delivery.received_at(),
+            lease: Box::new(NatsLease { delivery, attempt, jobs: Arc::clone(&self.jobs) }),
+        }))
     }
 
     /// Returns why no more jobs come.
@@ -37,10 +76,15 @@ impl NatsPull {
 
 impl Pull for NatsPull {
     fn next(&self) -> io::Result<Option<Delivery>> {
-        match self.deliveries.recv() {
-            Ok(delivery) => Ok(Some(handed_out(delivery, &self.jobs))),
-            Err(RecvError::Disconnected) => self.end().map(|()| None),
-            Err(cancelled) => Err(cancelled.into()),
+        loop {
+            match self.deliveries.recv() {
+                Ok(delivery) => match self.handed_out(delivery)? {
+                    None => {}
+                    job => return Ok(job),
+                },
+                Err(RecvError::Disconnected) => return self.end().map(|()| None),
+                Err(cancelled) => return Err(cancelled.into()),
+            }
         }
     }
 
@@ -58,16 +102,5 @@ impl Drop for NatsPull {
         while let Ok(delivery) = self.deliveries.try_recv() {
             let _ = delivery.retry(None);
         }
-    }
-}
-
-fn handed_out(delivery: jetstream::Delivery, jobs: &Arc<Stream>) -> Delivery {
-    Delivery {
-        id: id_of_job(delivery.subject()).to_owned(),
-        payload: delivery.payload().clone(),
-        sequence: delivery.sequence(),
-        attempt: u32::try_from(delivery.attempt()).unwrap_or(u32::MAX),
-        received: delivery.received_at(),
-        lease: Box::new(NatsLease { delivery, jobs: Arc::clone(jobs) }),
     }
 }

@@ -1,12 +1,14 @@
 //! A queue: see [the module](super) for what it consists of.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use ecru_nats::Subscription;
 use ecru_nats::jetstream::{Consumer, JetStream};
 
+use super::attempts::Records;
 use super::failure::{failed, no_item};
 use super::lease::Stream;
 use super::names::Names;
@@ -21,13 +23,15 @@ pub(super) struct NatsQueue {
     js: JetStream,
     names: Names,
     workers: Consumer,
+    records: Arc<Records>,
 }
 
 impl NatsQueue {
     pub(super) fn open(js: &JetStream, spec: &QueueSpec) -> io::Result<NatsQueue> {
         let names = Names::new(&spec.name);
         let workers = open::queue(js, &names, spec)?;
-        Ok(NatsQueue { js: js.clone(), names, workers })
+        let records = Arc::new(Records::new(js, &names, spec.lease));
+        Ok(NatsQueue { js: js.clone(), names, workers, records })
     }
 }
 
@@ -39,7 +43,7 @@ impl EngineQueue for NatsQueue {
     fn pull(&self, window: usize) -> io::Result<Box<dyn Pull>> {
         let deliveries = self.workers.messages(window).map_err(failed)?;
         let jobs = Stream { js: self.js.clone(), name: self.names.jobs.clone() };
-        Ok(Box::new(NatsPull::new(deliveries, jobs)))
+        Ok(Box::new(NatsPull::new(deliveries, jobs, &self.records)))
     }
 
     fn announcements(&self) -> io::Result<Box<dyn Announcements>> {
@@ -54,6 +58,10 @@ impl EngineQueue for NatsQueue {
         let subject = self.names.job(id);
         let found = self.js.last_message(&self.names.jobs, &subject).map_err(failed)?;
         let Some(job) = found else { return Ok(false) };
+        // From now on its holder cannot settle it.
+        if !self.records.cancel(id, job.sequence)? {
+            return Ok(false);
+        }
         if !dead::removed(self.js.delete_message(&self.names.jobs, job.sequence))? {
             return Ok(false);
         }

@@ -18,6 +18,13 @@ impl Question<'_> {
         self.subject.starts_with("fleet.jobs.")
     }
 
+    /// Returns whether it says that an attempt settles its job.
+    pub(crate) fn is_claim(&self) -> bool {
+        let settles = b"\"settled\":true";
+        self.subject.starts_with("fleet.attempts.")
+            && self.payload.windows(settles.len()).any(|part| part == settles)
+    }
+
     /// Returns whether it renews a lease.
     pub(crate) fn is_renewal(&self) -> bool {
         self.payload == b"+WPI"

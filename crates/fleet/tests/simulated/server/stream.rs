@@ -16,6 +16,8 @@ pub(super) type Messages = BTreeMap<u64, Stored>;
 pub(super) struct Stored {
     pub(super) message: Message,
     at: Instant,
+    /// When the message ends by itself.
+    ends: Option<Instant>,
 }
 
 /// A stream with its consumers.
@@ -111,7 +113,13 @@ impl Stream {
             self.ids.insert(id.to_owned(), (self.last, now));
         }
         let message = Message { reply: None, ..message.clone() };
-        self.messages.insert(self.last, Stored { message, at: now });
+        let lifetime = message.header("Nats-TTL").map(|text| {
+            assert_eq!(self.config["allow_msg_ttl"], true);
+            let seconds = text.strip_suffix('s').and_then(|number| number.parse().ok());
+            Duration::from_secs(seconds.expect("it is a number of seconds"))
+        });
+        let ends = lifetime.map(|lifetime| now + lifetime);
+        self.messages.insert(self.last, Stored { message, at: now, ends });
         (true, json!({ "stream": name, "seq": self.last }))
     }
 
@@ -160,6 +168,7 @@ impl Stream {
 
     /// Does what is due.
     pub(super) fn advance(&mut self, name: &str, state: &mut State, now: Instant) {
+        self.messages.retain(|_, stored| stored.ends.is_none_or(|ends| now < ends));
         if let Some(age) = nanoseconds(&self.config["max_age"]) {
             self.messages.retain(|_, stored| now < stored.at + age);
         }
@@ -175,6 +184,7 @@ impl Stream {
         let age = nanoseconds(&self.config["max_age"]);
         let oldest = self.messages.values().next().map(|stored| stored.at);
         let aged = age.zip(oldest).map(|(age, at)| at + age);
-        self.consumers.values().filter_map(Consumer::due).chain(aged).min()
+        let ends = self.messages.values().filter_map(|stored| stored.ends);
+        self.consumers.values().filter_map(Consumer::due).chain(aged).chain(ends).min()
     }
 }

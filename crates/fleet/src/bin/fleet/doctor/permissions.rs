@@ -94,6 +94,7 @@ fn tries(queue: &str) -> Vec<Try> {
     vec![
         one("send jobs", format!("fleet.jobs.{queue}.try"), ""),
         one("bury jobs", format!("fleet.dead.{queue}.try.1"), ""),
+        one("begin jobs", format!("fleet.attempts.{queue}.try.1"), ""),
         one("cancel jobs that run", format!("fleet.cancel.{queue}"), "try"),
         one("store results", format!("$KV.fleet-results-{queue}.run.0"), ""),
         one("open queues", format!("$JS.API.STREAM.CREATE.{jobs}"), OTHER),
@@ -108,6 +109,7 @@ fn tries(queue: &str) -> Vec<Try> {
         one("settle jobs", format!("$JS.ACK.{jobs}.workers.1.1.1.1.0"), "+WPI"),
         one("cancel jobs", format!("$JS.API.STREAM.MSG.DELETE.{jobs}"), FIRST),
         one("read the dead", format!("$JS.API.STREAM.MSG.GET.fleet-dead-{queue}"), FIRST),
+        one("count attempts", format!("$JS.API.STREAM.MSG.GET.fleet-attempts-{queue}"), FIRST),
         one("pause queues", format!("$JS.API.CONSUMER.PAUSE.{jobs}.workers"), "{}"),
     ]
 }

@@ -55,6 +55,7 @@ fn describe(part: Part, queue: &str) -> String {
     let what = match part {
         Part::Jobs => "jobs",
         Part::Dead => "dead jobs",
+        Part::Attempts => "attempts",
         Part::Results => "results",
     };
     format!("{what} of the {kind} {name}")

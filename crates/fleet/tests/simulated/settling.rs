@@ -1,0 +1,109 @@
+//! Holders that stand still, or get no answer: who settles the job.
+
+use std::io;
+use std::time::Duration;
+
+use ecru::sim::{self, Host};
+use ecru_fleet::{Fleet, Queue, Unsettled};
+
+use crate::server::{Answer, Broker};
+use crate::support::{Ledger, RETRY, SECOND, join, member, until, until_idle};
+
+const LEASE: Duration = Duration::from_secs(10);
+const JOBS: u32 = 3;
+
+fn open(fleet: &Fleet<'_>) -> io::Result<Queue<u32>> {
+    fleet.queue("mill").lease(LEASE).attempts(100).retry(RETRY).open()
+}
+
+/// Works on jobs for two seconds each, and notes those that it was done with.
+fn worker(name: &str, done: &Ledger<u32>) -> Host {
+    let done = done.clone();
+    member(name, move |fleet| {
+        for job in open(fleet)?.jobs(1)? {
+            let number = *job;
+            if job.run(|_| ecru::sleep(SECOND)) == Ok(Ok(())) {
+                ecru::sleep(SECOND)?;
+                if job.done().is_ok() {
+                    done.note(number);
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+/// - given: two processes that work on jobs
+/// - when: one of them stands still at any time, for up to three leases
+/// - then: each job is settled by one `done`, although the job may have been worked on twice
+#[test]
+fn fleet_417_a_holder_that_stands_still() {
+    sim::test(|| {
+        let (_broker, done) = (Broker::start(), Ledger::new());
+        let workers = ["one", "other"].map(|name| worker(name, &done));
+        ecru::scope(|s| {
+            let queue = open(&join(s).unwrap()).unwrap();
+            // Both have asked for jobs.
+            ecru::sleep(SECOND).unwrap();
+            for number in 0..JOBS {
+                let stops = &workers[usize::from(sim::chance(0.5))];
+                // At any time between the request for the job and its end.
+                let early = sim::chance(0.5);
+                if early {
+                    stops.pause();
+                }
+                queue.send(number).unwrap();
+                if !early {
+                    ecru::sleep(Duration::from_millis(sim::random_u64() % 2500)).unwrap();
+                    stops.pause();
+                }
+                ecru::sleep(Duration::from_millis(sim::random_u64() % 30_000)).unwrap();
+                stops.resume();
+                assert_eq!(until_idle(|| queue.stats()), 0);
+            }
+            until(|| done.all().len() >= JOBS as usize);
+            ecru::sleep(4 * LEASE).unwrap();
+            let mut all = done.all();
+            all.sort_unstable();
+            assert_eq!(all, (0..JOBS).collect::<Vec<_>>());
+        });
+    });
+}
+
+/// - given: a worker that has done its work
+/// - when: the server does not confirm that the job is settled, and from then on no renewal either
+/// - then: `done` returns `Unknown` when the lease has ended; asked again, the server knows that
+///   this attempt has settled the job, which is not handed out again
+#[test]
+fn fleet_418_an_unknown_settlement() {
+    sim::test(|| {
+        let broker = Broker::start();
+        ecru::scope(|s| {
+            let queue = open(&join(s).unwrap()).unwrap();
+            queue.send(7).unwrap();
+            let jobs = queue.jobs(1).unwrap();
+            let job = jobs.recv().unwrap();
+            job.run(|_| ()).unwrap();
+            let is_claim_lost = sim::chance(0.5);
+            let mut is_over = false;
+            broker.answer(move |question| {
+                is_over |= question.is_claim() && is_claim_lost || question.is_done();
+                let is_deleted = question.subject.starts_with("$JS.API.STREAM.MSG.DELETE");
+                if is_over || is_deleted { Answer::Lost } else { Answer::Sent }
+            });
+            let begun = sim::elapsed();
+            let Err(Unsettled::Unknown(settlement)) = job.done() else {
+                // The server was asked whether the job is there, in time.
+                assert!(!is_claim_lost);
+                return;
+            };
+            assert!(sim::elapsed() - begun <= LEASE);
+            assert_eq!((*settlement, settlement.id().as_str().len()), (7, 26));
+            broker.answer(|_| Answer::Sent);
+            settlement.ask().unwrap();
+            ecru::sleep(3 * LEASE).unwrap();
+            assert_eq!(until_idle(|| queue.stats()), 0);
+            assert!(jobs.try_recv().is_err());
+        });
+    });
+}
