@@ -278,7 +278,7 @@ impl<'l, L: Listener> Server<'l, L> {
                         }
                     });
                 }
-                let accept = || accept_all(s, at, listener, &room, &connections);
+                let accept = || accept_all(s, at, listener, &room, connections);
                 scope(|acceptors| {
                     for places in 1..sched::workers_here().min(limit) {
                         // If it gets no stack, the other tasks accept.
