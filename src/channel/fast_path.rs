@@ -42,14 +42,14 @@ impl<T> ChannelGuard<'_, T> {
         Err(value)
     }
 
-    /// Takes a value out of the buffer, if there is one and neither side has waiters.
+    /// Takes a value out of the buffer, if there is one, neither side has waiters, and the buffer
+    /// is not much too large. Nothing is called here that could put work off until the lock is
+    /// released, so the caller need not look for such work.
     #[inline(always)]
     pub(super) fn pop(&mut self) -> Option<T> {
         let state = &mut *self.state;
-        if state.senders.is_empty() && self.receivers.is_empty() {
-            let value = state.buffer.pop_front();
-            self.shrink_if_large();
-            return value;
+        if state.senders.is_empty() && self.receivers.is_empty() && !state.wastes_memory() {
+            return state.buffer.pop_front();
         }
         None
     }
