@@ -100,7 +100,7 @@ impl<T: Wire> Dead<T> {
                 "the job is not among the dead any more; it was revived or discarded meanwhile",
             );
         }
-        let sending = engine.begin_send(&self.entry.id, self.entry.payload.clone(), false)?;
+        let sending = engine.begin_send(&self.entry.id, self.entry.payload.clone(), None)?;
         match sending.wait()? {
             Sending::New => {}
             Sending::Already => {

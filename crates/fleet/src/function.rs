@@ -173,7 +173,9 @@ impl<'scope, A: Wire, R: Wire> Function<'scope, A, R> {
     pub fn call(&self, arg: A) -> Result<R, CallError> {
         let payload = codec::encode("the argument", &arg)?;
         let call = self.calls.begin()?;
-        send(self.queue.shared(), &call.name().id(), &payload, true)?;
+        // Its name is that of one call.
+        let id = call.name().id();
+        send(self.queue.shared(), &id, &payload, Some(&id.token()))?;
         let outcome = call.wait()?;
         codec::decode::<Outcome<R>>("the result", &outcome)?.into_result()
     }
@@ -230,7 +232,7 @@ impl<'scope, A: Wire, R: Wire> Function<'scope, A, R> {
             }
         }
         let watch = self.results.watch(&name.run, Some(&name.index))?;
-        send(self.queue.shared(), &name.id(), &payload, false)?;
+        send(self.queue.shared(), &name.id(), &payload, None)?;
         let mut pause = LOOKS.0;
         let value = loop {
             match ecru::timeout(pause, || next_result(&*watch)) {
@@ -239,7 +241,7 @@ impl<'scope, A: Wire, R: Wire> Function<'scope, A, R> {
             }
             // The job that was there already may have been one whose failure was removed above. It
             // leaves the queue without another result. While a job is there, this stores nothing.
-            match send(self.queue.shared(), &name.id(), &payload, false) {
+            match send(self.queue.shared(), &name.id(), &payload, None) {
                 Ok(()) | Err(CallError::Full) => {}
                 Err(error) => return Err(error),
             }
@@ -314,10 +316,15 @@ fn next_result(watch: &dyn Watch) -> io::Result<Bytes> {
 
 /// Stores a call in the queue. If there is no answer, or no server that leads the queue, it asks
 /// again: that stores the call once.
-fn send(queue: &Shared, id: &JobId, payload: &Bytes, generated: bool) -> Result<(), CallError> {
+fn send(
+    queue: &Shared,
+    id: &JobId,
+    payload: &Bytes,
+    sending: Option<&str>,
+) -> Result<(), CallError> {
     loop {
-        let sending = queue.engine()?.begin_send(&id.token(), payload.clone(), generated)?;
-        match sending.wait()? {
+        let begun = queue.engine()?.begin_send(&id.token(), payload.clone(), sending)?;
+        match begun.wait()? {
             Sending::New | Sending::Already => return Ok(()),
             Sending::Full => return Err(CallError::Full),
             Sending::Disconnected => return Err(CallError::Disconnected),

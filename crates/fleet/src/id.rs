@@ -1,14 +1,24 @@
 //! The ids of jobs.
 
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::io;
 use std::sync::Arc;
 
 use crate::engine;
 
 /// The id of a job: the key that it was sent with, or a random one.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct JobId(Arc<str>);
+///
+/// Ids are equal if their texts are. The id of a job that was perhaps sent, which a
+/// [`SendError`](crate::SendError) has, also names that one sending for
+/// [`send_again`](crate::Queue::send_again).
+#[derive(Clone)]
+pub struct JobId {
+    text: Arc<str>,
+    /// Names the sending of one job for the server, which stores no second message with that name.
+    sending: Option<Arc<str>>,
+}
 
 impl JobId {
     /// Returns the id of the job that is sent with this key.
@@ -27,28 +37,43 @@ impl JobId {
     /// ```
     pub fn from_key(key: &str) -> io::Result<JobId> {
         engine::token("key", key)?;
-        Ok(JobId(key.into()))
+        Ok(JobId { text: key.into(), sending: None })
+    }
+
+    /// Returns the id of a job that is about to be sent with this key.
+    pub(crate) fn keyed(key: &str) -> io::Result<JobId> {
+        let token = engine::token("key", key)?;
+        // Another job may be sent with the key soon.
+        let sending = format!("{token}.{}", unique());
+        Ok(JobId { text: key.into(), sending: Some(sending.into()) })
+    }
+
+    /// Returns the name of the sending, if the id is that of one.
+    pub(crate) fn sending(&self) -> Option<&str> {
+        self.sending.as_deref()
     }
 
     /// Creates an id that no other job has.
     pub(crate) fn generate() -> JobId {
-        JobId(unique().into())
+        let text: Arc<str> = unique().into();
+        JobId { sending: Some(Arc::clone(&text)), text }
     }
 
     /// Returns the id that an engine calls `token`. What is not a token keeps its text.
     pub(crate) fn from_token(token: &str) -> JobId {
-        JobId(engine::text(token).map_or_else(|| token.into(), Into::into))
+        let text = engine::text(token).map_or_else(|| token.into(), Into::into);
+        JobId { text, sending: None }
     }
 
     /// Returns what an engine calls the job.
     pub(crate) fn token(&self) -> String {
-        engine::token("key", &self.0).expect("it was checked when the id was made")
+        engine::token("key", &self.text).expect("it was checked when the id was made")
     }
 
     /// Returns the id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
     }
 }
 
@@ -67,14 +92,40 @@ pub(crate) fn unique() -> String {
     (0..26).map(draw).collect()
 }
 
+impl PartialEq for JobId {
+    fn eq(&self, other: &JobId) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for JobId {}
+
+impl PartialOrd for JobId {
+    fn partial_cmp(&self, other: &JobId) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for JobId {
+    fn cmp(&self, other: &JobId) -> Ordering {
+        self.text.cmp(&other.text)
+    }
+}
+
+impl Hash for JobId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.text.hash(state);
+    }
+}
+
 impl fmt::Display for JobId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
+        f.pad(&self.text)
     }
 }
 
 impl fmt::Debug for JobId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "JobId({:?})", &*self.0)
+        write!(f, "JobId({:?})", &*self.text)
     }
 }

@@ -146,10 +146,10 @@
 //! ```
 //!
 //! The acknowledgement of the stream tells that the job is stored. The error 10077 ("maximum messages
-//! per subject exceeded") tells that there is a job with this id. A job with a random id has it in
-//! the header `Nats-Msg-Id`, too, so it can be published again if there is no answer: then the
-//! acknowledgement says that it is a duplicate. A job with a key must not have this header, because a
-//! key is free again as soon as its job is done.
+//! per subject exceeded") tells that there is a job with this id. A job has the header
+//! `Nats-Msg-Id`, so it can be published again if there is no answer: then the acknowledgement says
+//! that it is a duplicate. The value is never used for another job. It is the random id, or for a
+//! job with a key `ID.RANDOM`, because a key is free again as soon as its job is done.
 //!
 //! A dead job has the payload of the job, its number of attempts in the header `Fleet-Attempts`, and
 //! the reason as a string of JSON in `Fleet-Reason`.

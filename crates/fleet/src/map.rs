@@ -302,7 +302,7 @@ impl Course {
     fn begin(&self, index: u64, payload: Bytes) -> io::Result<Begun> {
         let name = Name { run: self.run.clone(), index: index.to_string() };
         let token = name.id().token();
-        let sending = self.queue.engine()?.begin_send(&token, payload.clone(), false)?;
+        let sending = self.queue.engine()?.begin_send(&token, payload.clone(), None)?;
         Ok(Begun { token, payload, sending })
     }
 
@@ -339,7 +339,7 @@ impl Course {
                     }
                 }
             }
-            sending = self.queue.engine()?.begin_send(&token, payload.clone(), false)?;
+            sending = self.queue.engine()?.begin_send(&token, payload.clone(), None)?;
         }
     }
 }

@@ -218,15 +218,18 @@ impl<T: Wire> Queue<T> {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn send_keyed(&self, key: &str, job: T) -> Result<Sent, SendError<T>> {
-        match JobId::from_key(key) {
-            Ok(id) => Pending::begin(&self.shared, id, job, false).finish(),
+        match JobId::keyed(key) {
+            Ok(id) => Pending::begin(&self.shared, id, job).finish(),
             Err(error) => Err(SendError::Refused { job, error }),
         }
     }
 
-    /// Sends a job again, under the id of an attempt whose outcome is not known. If the first
-    /// attempt has stored the job, the result is [`Sent::Already`] as long as the job is queued or
-    /// running. A server remembers the ids of sent jobs for two minutes longer.
+    /// Sends a job again, by the id in the error of an attempt whose outcome is not known. If the
+    /// first attempt has stored the job, the result is [`Sent::Already`] as long as the job is
+    /// queued or running, and also for two minutes after it was sent, which a server remembers.
+    /// Earlier jobs of the same key do not matter, as each sending has a name of its own. An id of
+    /// [`JobId::from_key`] names none: with it, the job is sent as by
+    /// [`send_keyed`](Queue::send_keyed).
     ///
     /// # Errors
     /// Returns the errors of [`send`](Queue::send).
@@ -234,7 +237,7 @@ impl<T: Wire> Queue<T> {
     /// # Cancellation
     /// This is a cancellation point. The job may have been stored all the same.
     pub fn send_again(&self, id: &JobId, job: T) -> Result<Sent, SendError<T>> {
-        Pending::begin(&self.shared, id.clone(), job, true).finish()
+        Pending::begin(&self.shared, id.clone(), job).finish()
     }
 
     /// Begins to send a job. What is returned is a [`Source`](ecru::Source) of the result, so many
@@ -262,7 +265,7 @@ impl<T: Wire> Queue<T> {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn begin_send(&self, job: T) -> Pending<T> {
-        Pending::begin(&self.shared, JobId::generate(), job, true)
+        Pending::begin(&self.shared, JobId::generate(), job)
     }
 
     /// Begins to take jobs. At most `window` leases are held, for jobs in the channel and for those

@@ -44,9 +44,9 @@ enum Refused {
 }
 
 impl<T: Wire> Pending<T> {
-    pub(crate) fn begin(shared: &Shared, id: JobId, job: T, generated: bool) -> Pending<T> {
+    pub(crate) fn begin(shared: &Shared, id: JobId, job: T) -> Pending<T> {
         let begun = codec::encode("the job", &job)
-            .and_then(|payload| shared.engine()?.begin_send(&id.token(), payload, generated));
+            .and_then(|payload| shared.engine()?.begin_send(&id.token(), payload, id.sending()));
         let refused = |why| Outcome::Refused(Mutex::new(Some(why)));
         let outcome = match begun {
             Ok(source) => Outcome::Begun(source),

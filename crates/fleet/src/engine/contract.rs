@@ -43,8 +43,9 @@ fn spec() -> QueueSpec {
     QueueSpec { name: "mill".into(), lease: LONG, limit: None, capacity: None, replicas: 1 }
 }
 
-fn send(queue: &dyn EngineQueue, id: &str, generated: bool) -> io::Result<Sending> {
-    Ok(queue.begin_send(id, Bytes::copy_from_slice(id.as_bytes()), generated)?.wait()?)
+fn send(queue: &dyn EngineQueue, id: &str, is_named: bool) -> io::Result<Sending> {
+    let sending = is_named.then_some(id);
+    Ok(queue.begin_send(id, Bytes::copy_from_slice(id.as_bytes()), sending)?.wait()?)
 }
 
 fn new(queue: &dyn EngineQueue, id: &str) -> io::Result<()> {
@@ -94,7 +95,7 @@ fn ids_are_unique_while_queued_or_held() {
 }
 
 #[test]
-fn a_generated_id_is_remembered() {
+fn a_sending_is_remembered() {
     on_a_server(|engine| {
         let queue = engine.queue(&spec())?;
         assert!(matches!(send(&*queue, "a", true)?, Sending::New));

@@ -131,14 +131,13 @@ pub(crate) trait EngineQueue: Send + Sync {
     /// outcome is known, at the latest after the engine's own time limit (then it is `Unknown`).
     /// Taking it from the source twice is not allowed. Dropping the source withdraws nothing.
     ///
-    /// If `generated`, the id was made for this job alone and is never used for another one. An
-    /// engine that remembers the ids of recent messages uses it to refuse a repetition (`Already`)
-    /// even when the first one has been settled. Otherwise the id is a key, and is free again as
-    /// soon as its job is settled or cancelled.
+    /// The id is free again as soon as its job is settled or cancelled. `sending` is made for this
+    /// job alone and is never used for another one. An engine that remembers recent messages uses it
+    /// to refuse a repetition (`Already`) even when the first one has been settled.
     ///
     /// May wait for a place among the unacknowledged messages. If that wait is cancelled, nothing
     /// is stored and the error is the cancellation.
-    fn begin_send(&self, id: &str, payload: Bytes, generated: bool) -> io::Result<BoxSource>;
+    fn begin_send(&self, id: &str, payload: Bytes, sending: Option<&str>) -> io::Result<BoxSource>;
 
     /// Begins to take jobs. At most `window` deliveries of this pull are alive at once. The engine
     /// may ask for that many ahead of [`Pull::next`], so a delivery's lease may have begun before

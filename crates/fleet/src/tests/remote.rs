@@ -75,11 +75,11 @@ struct RemoteQueue {
 }
 
 impl EngineQueue for RemoteQueue {
-    fn begin_send(&self, id: &str, payload: Bytes, generated: bool) -> io::Result<BoxSource> {
+    fn begin_send(&self, id: &str, payload: Bytes, sending: Option<&str>) -> io::Result<BoxSource> {
         if self.link.is_cut() {
             return Ok(Box::new(ecru::source::ready(engine::Sending::Unknown)));
         }
-        self.queue.begin_send(id, payload, generated)
+        self.queue.begin_send(id, payload, sending)
     }
 
     fn pull(&self, window: usize) -> io::Result<Box<dyn Pull>> {

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use ecru::schedule::Delay;
-use ecru_fleet::{Fleet, Job, Queue};
+use ecru_fleet::{Fleet, Job, JobId, Queue, Sent};
 
 use crate::server::Server;
 
@@ -210,6 +210,32 @@ fn fleet_90_beside_a_killer_slow() {
             }
         }
         assert_eq!((done.len(), queue.stats()?.dead), (12, 1));
+        Ok(())
+    });
+}
+
+/// - given: a key
+/// - when: a job is sent again by an id of the key, as after a sending whose message was lost, and
+///   soon after it is done the same happens with the next job of the key
+/// - then: both are stored and worked on, and a repetition while one is queued is `Already`
+#[test]
+fn fleet_91_a_key_is_sent_again() {
+    let Some(server) = Server::start("") else { return };
+    on_one_worker(&server.url(), |queue| {
+        let id = JobId::from_key("k")?;
+        let jobs = queue.jobs(1)?;
+        for number in 0..3 {
+            assert_eq!(queue.send_again(&id, number)?, Sent::New(id.clone()));
+            assert_eq!(queue.send_again(&id, number)?, Sent::Already);
+            let job = within(&jobs)?;
+            assert_eq!(*job, number);
+            job.done()?;
+        }
+        // The id of one sending is that of one job, although the key is free again.
+        let Sent::New(sent) = queue.send_keyed("k", 3)? else { panic!("the key is not free") };
+        within(&jobs)?.done()?;
+        assert_eq!(queue.send_again(&sent, 3)?, Sent::Already);
+        assert_eq!(queue.send_keyed("k", 4)?, Sent::New(id));
         Ok(())
     });
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use ecru::sim::{self, Host};
-use ecru_fleet::{Fleet, Queue, Unsettled};
+use ecru_fleet::{Fleet, JobId, Queue, SendError, Sent, Unsettled};
 
 use crate::server::{Answer, Broker};
 use crate::support::{Ledger, RETRY, SECOND, join, member, until, until_idle};
@@ -104,6 +104,44 @@ fn fleet_418_an_unknown_settlement() {
             ecru::sleep(3 * LEASE).unwrap();
             assert_eq!(until_idle(|| queue.stats()), 0);
             assert!(jobs.try_recv().is_err());
+        });
+    });
+}
+
+/// - given: a key whose job was sent, worked on and done
+/// - when: another job is sent with the key within two minutes, and the connection is lost before
+///   the message has reached the server
+/// - then: sending it again by the id in the error stores it, and it is worked on; a third time is
+///   `Already`
+#[test]
+fn fleet_419_a_key_is_sent_again() {
+    sim::test(|| {
+        let (broker, done) = (Broker::start(), Ledger::new());
+        worker("worker", &done);
+        ecru::scope(|s| {
+            let queue = open(&join(s).unwrap()).unwrap();
+            let first = queue.send_keyed("k", 1).unwrap();
+            assert_eq!(first, Sent::New(JobId::from_key("k").unwrap()));
+            done.wait(|number| *number == 1);
+            for number in 2..5 {
+                assert_eq!(until_idle(|| queue.stats()), 0);
+                sim::partition(&[&sim::here()], &[broker.host()]);
+                let sent = queue.send_keyed("k", number);
+                let Err(SendError::Unknown { job, id }) = sent else { panic!("{sent:?}") };
+                sim::link(&sim::here(), broker.host()).reset();
+                sim::heal();
+                let mut again = queue.send_again(&id, job);
+                while let Err(SendError::Unknown { .. } | SendError::Refused { .. }) = again {
+                    ecru::sleep(SECOND).unwrap();
+                    again = queue.send_again(&id, job);
+                }
+                again.unwrap();
+                done.wait(|worked| *worked == number);
+                // It was stored once, although it is done.
+                assert_eq!(queue.send_again(&id, job).unwrap(), Sent::Already);
+            }
+            assert_eq!(until_idle(|| queue.stats()), 0);
+            assert_eq!(done.all(), [1, 2, 3, 4]);
         });
     });
 }

@@ -87,7 +87,7 @@ impl Queue {
 }
 
 impl EngineQueue for Arc<Queue> {
-    fn begin_send(&self, id: &str, payload: Bytes, _generated: bool) -> io::Result<BoxSource> {
+    fn begin_send(&self, id: &str, payload: Bytes, _: Option<&str>) -> io::Result<BoxSource> {
         self.check()?;
         let sending = match self.change(|jobs| jobs.add(&self.spec, id, payload)) {
             Added::New => Sending::New,

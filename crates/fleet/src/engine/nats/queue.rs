@@ -36,8 +36,8 @@ impl NatsQueue {
 }
 
 impl EngineQueue for NatsQueue {
-    fn begin_send(&self, id: &str, payload: Bytes, generated: bool) -> io::Result<BoxSource> {
-        send::begin(&self.js, &self.names, id, payload, generated)
+    fn begin_send(&self, id: &str, payload: Bytes, sending: Option<&str>) -> io::Result<BoxSource> {
+        send::begin(&self.js, &self.names, id, payload, sending)
     }
 
     fn pull(&self, window: usize) -> io::Result<Box<dyn Pull>> {

@@ -20,12 +20,12 @@ pub(super) fn begin(
     names: &Names,
     id: &str,
     payload: Bytes,
-    generated: bool,
+    sending: Option<&str>,
 ) -> io::Result<BoxSource> {
     if let Some(error) = too_large(js, names, payload.len()) {
         return Ok(Box::new(source::ready(Sending::Refused(error))));
     }
-    match publish(js, names, id, payload, generated) {
+    match publish(js, names, id, payload, sending) {
         Ok(publishing) => {
             let names = names.clone();
             Ok(Box::new(publishing.map(move |answer| outcome(&names, answer))))
@@ -47,11 +47,11 @@ fn publish(
     names: &Names,
     id: &str,
     payload: Bytes,
-    generated: bool,
+    sending: Option<&str>,
 ) -> Result<Publishing, Error> {
     let mut message = Message::new(&names.job(id), payload);
-    if generated {
-        message = message.with_header(MESSAGE_ID, id)?;
+    if let Some(sending) = sending {
+        message = message.with_header(MESSAGE_ID, sending)?;
     }
     js.begin_publish(&message)
 }
