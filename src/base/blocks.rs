@@ -285,7 +285,7 @@ impl Blocks {
         let rest = unsafe { depot(index).bring(index, reserve) };
         if let Some(rest) = rest {
             self.returned.set(self.returned.get() + MAGAZINE);
-            // SAFETY: M1, as above.
+            // SAFETY: M1: the reserve was this thread's.
             unsafe { give_back(index, rest) };
         }
     }

@@ -6,7 +6,7 @@
 //! why it is stuck must do none of these. So each report is written by a thread of its own. That
 //! thread inherits the caller's captured output, if a test runner captures it.
 //!
-//! The caller of [`say`] waits until its report has been written, but at most for [`PATIENCE`]. So
+//! The caller of [`say`] waits until its report has been written, but at most for [`WRITE_LIMIT`]. So
 //! what the caller prints or does afterwards comes later. While a report is overdue, later callers
 //! do not wait.
 //!
@@ -34,7 +34,7 @@ use super::sync::atomic::Ordering;
 use super::{clock, simulated};
 
 /// How long a caller waits for its report.
-const PATIENCE: Duration = Duration::from_millis(500);
+const WRITE_LIMIT: Duration = Duration::from_millis(500);
 /// The maximal number of reports that are being written. Further reports are dropped.
 const PENDING_MAX: u64 = 16;
 
@@ -43,7 +43,7 @@ static PENDING: StaticU64 = StaticU64::new(0);
 /// The number of those reports whose callers have stopped waiting.
 static OVERDUE: StaticU64 = StaticU64::new(0);
 
-/// Writes one or several lines. Returns when they have been written, or after [`PATIENCE`]. Never
+/// Writes one or several lines. Returns when they have been written, or after [`WRITE_LIMIT`]. Never
 /// panics. Does nothing at the end of a simulation that has failed, where tasks are only cancelled.
 pub(crate) fn say(text: impl Into<String>) {
     if simulated::is_silent() {
@@ -77,7 +77,7 @@ fn say_aside(print: fn(String), text: String, waits: bool) {
             drop(open);
         }
     });
-    if waits && closed.recv_timeout(PATIENCE) != Err(RecvTimeoutError::Timeout) {
+    if waits && closed.recv_timeout(WRITE_LIMIT) != Err(RecvTimeoutError::Timeout) {
         // The thread has written the text, and ends.
         let _ = writer.map(thread::JoinHandle::join);
         return;
@@ -88,10 +88,10 @@ fn say_aside(print: fn(String), text: String, waits: bool) {
     }
 }
 
-/// Waits until all reports have been written, but at most for [`PATIENCE`]. Called before the
+/// Waits until all reports have been written, but at most for [`WRITE_LIMIT`]. Called before the
 /// process may end.
 pub(crate) fn flush() {
-    let end = clock::real_now() + PATIENCE;
+    let end = clock::real_now() + WRITE_LIMIT;
     while PENDING.load(Ordering::Relaxed) != 0 && clock::real_now() < end {
         thread::sleep(Duration::from_millis(1));
     }

@@ -33,7 +33,7 @@
 //!   no descriptors. After that it sleeps in ppoll(2), and is woken through an eventfd. A wake-up
 //!   that comes before it sleeps is kept in the eventfd.
 //! - One caller makes all calls, in the order in which they became due. If its present call takes
-//!   longer than [`PATIENCE`], the watcher becomes a further caller, after it has found a
+//!   longer than [`CALL_LIMIT`], the watcher becomes a further caller, after it has found a
 //!   successor. So a call that blocks delays those behind it by this time, and nothing else.
 //! - A thread that is about to call sets `watcher` to `Coming` when it has found a successor, so
 //!   that it finds only one. The successor sets it to `None` when it arrives, and then does what is
@@ -68,7 +68,7 @@ mod descriptors;
 pub(crate) use descriptors::{Registration, call_at_each_write};
 
 /// How long a call may take before the next one is made on another thread.
-const PATIENCE: Duration = Duration::from_millis(5);
+const CALL_LIMIT: Duration = Duration::from_millis(5);
 /// How long a spare thread waits before it ends.
 const LINGER: Duration = Duration::from_secs(10);
 /// The maximal number of calls at a time.
@@ -138,7 +138,7 @@ pub(super) struct ServiceState {
     calling: usize,
     /// When the latest call began.
     begun: Option<Instant>,
-    /// [`PATIENCE`], except in tests.
+    /// [`CALL_LIMIT`], except in tests.
     patience: Duration,
     /// Models end all threads.
     #[cfg(loom)]
@@ -212,7 +212,7 @@ type Guard = MutexGuard<'static, ServiceState>;
 
 pub(super) fn service() -> &'static Service {
     static SERVICE: OnceLock<Service> = OnceLock::new();
-    SERVICE.get_or_init(|| Service::new(PATIENCE))
+    SERVICE.get_or_init(|| Service::new(CALL_LIMIT))
 }
 
 /// Calls `what` after the calls that are due already. May be called only in a call.

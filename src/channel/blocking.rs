@@ -88,7 +88,7 @@ impl<T> Channel<T> {
                 // SAFETY: N1: written just now.
                 match unsafe { Waiting::begin(at) } {
                     Ok(switch) => Begun::Parks(switch),
-                    // SAFETY: N1, as above.
+                    // SAFETY: N1: written just now.
                     Err(outcome) => Begun::Done(unsafe { self.sent(at, outcome) }),
                 }
             }
@@ -105,7 +105,7 @@ impl<T> Channel<T> {
     unsafe fn end_send(&self, at: *mut Waiting<T>) -> Result<(), NotSent<T>> {
         // SAFETY: N1, the caller's promise.
         let outcome = unsafe { Waiting::end(at) };
-        // SAFETY: N1, as above.
+        // SAFETY: N1, the caller's promise.
         unsafe { self.sent(at, outcome) }
     }
 
@@ -269,7 +269,7 @@ impl<T> Channel<T> {
                 // SAFETY: N1: written just now.
                 return match unsafe { Waiting::begin(at) } {
                     Ok(switch) => Begun::Parks(switch),
-                    // SAFETY: N1, as above.
+                    // SAFETY: N1: written just now.
                     Err(outcome) => Begun::Done(unsafe { self.received_or_not(at, outcome) }),
                 };
             }
@@ -289,7 +289,7 @@ impl<T> Channel<T> {
     unsafe fn end_recv(&self, at: *mut Waiting<T>) -> Result<(), NotReceived> {
         // SAFETY: N1, the caller's promise.
         let outcome = unsafe { Waiting::end(at) };
-        // SAFETY: N1, as above.
+        // SAFETY: N1, the caller's promise.
         unsafe { self.received_or_not(at, outcome) }
     }
 
@@ -451,7 +451,7 @@ impl<T> ChannelGuard<'_, T> {
         unsafe { Waiting::put(at, wait, MaybeUninit::new(value), patience) };
         // SAFETY: N1, the caller's promise.
         let node = unsafe { Waiting::node(at) };
-        // SAFETY: N1, as above.
+        // SAFETY: N1, the caller's promise.
         unsafe { self.state.senders.push(node) };
         if self.state.capacity == 0 {
             // Waiters that only look are told that there is a value to see.
@@ -472,7 +472,7 @@ impl<T> ChannelGuard<'_, T> {
         unsafe { Waiting::put(at, wait, MaybeUninit::uninit(), patience) };
         // SAFETY: N1, the caller's promise.
         let node = unsafe { Waiting::node(at) };
-        // SAFETY: N1, as above.
+        // SAFETY: N1, the caller's promise.
         unsafe { self.receivers.push(node) };
         self.pair(node);
     }

@@ -4,7 +4,7 @@ use std::panic;
 use std::sync::Weak;
 use std::time::Instant;
 
-use super::core::{Channel, ChannelGuard, ask};
+use super::core::{Channel, ChannelGuard, call_predicate};
 use super::fast_path::{Accepts, TryRecv};
 use super::state::{ChannelKind, Clockwork};
 use crate::base::alarm::{Alarm, Ring};
@@ -48,7 +48,7 @@ impl<T> ChannelGuard<'_, T> {
         }
         let value = (clockwork.make)(due);
         if let Some(accepts) = accepts {
-            match ask(receivers, woken, || accepts(&value)) {
+            match call_predicate(receivers, woken, || accepts(&value)) {
                 Ok(true) => {}
                 Ok(false) => return None,
                 Err(payload) => panic::resume_unwind(payload),

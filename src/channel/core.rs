@@ -56,7 +56,7 @@ pub(super) struct Channel<T> {
 
 // SAFETY: H1: the lock guards the state, and values move from thread to thread.
 unsafe impl<T: Send> Sync for Channel<T> {}
-// SAFETY: H1, as above.
+// SAFETY: H1: the lock guards the state, and values move from thread to thread.
 unsafe impl<T: Send> Send for Channel<T> {}
 
 impl<T> Channel<T> {
@@ -162,8 +162,8 @@ impl<T> Deref for StateRef<'_, T> {
 impl<T> DerefMut for StateRef<'_, T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut ChannelState<T> {
-        // SAFETY: H1, as above. The mutable borrow of `self` excludes any other reference to the
-        // state.
+        // SAFETY: H1: the lock guards the state. The mutable borrow of `self` excludes any other
+        // reference to the state.
         unsafe { self.state.as_mut() }
     }
 }
@@ -172,7 +172,7 @@ pub(super) type Panic = Box<dyn std::any::Any + Send>;
 
 /// Calls a predicate, which is user code, while the channel is locked. Destructors in it that need
 /// the lock are put off until the lock is free.
-pub(super) fn ask(
+pub(super) fn call_predicate(
     queue: &BiasedGuard<'_, Queue>,
     woken: &mut Woken,
     question: impl FnOnce() -> bool,

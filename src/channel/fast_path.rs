@@ -6,7 +6,7 @@
 
 use std::panic;
 
-use super::core::{ChannelGuard, ask};
+use super::core::{ChannelGuard, call_predicate};
 use super::state::{ChannelKind, Phase};
 
 /// The result of an attempt to send.
@@ -117,7 +117,7 @@ impl<T> ChannelGuard<'_, T> {
         let Some(front) = self.state.buffer.front() else {
             return self.try_recv_unbuffered(Some(accepts));
         };
-        match ask(&self.receivers, &mut self.woken, || accepts(front)) {
+        match call_predicate(&self.receivers, &mut self.woken, || accepts(front)) {
             Ok(true) => self.try_recv(),
             Ok(false) => TryRecv::Empty,
             Err(payload) => panic::resume_unwind(payload),

@@ -14,7 +14,7 @@
 
 use std::panic;
 
-use super::core::{ChannelGuard, ask};
+use super::core::{ChannelGuard, call_predicate};
 use super::fast_path::Accepts;
 use super::state::Handed;
 use crate::park::{Node, Queue, Role, Woken};
@@ -78,7 +78,7 @@ impl<T> ChannelGuard<'_, T> {
                     return None;
                 }
                 // SAFETY: N2: predicates of a channel's nodes are made for its values.
-                match ask(receivers, woken, || unsafe { predicate.accepts(value) }) {
+                match call_predicate(receivers, woken, || unsafe { predicate.accepts(value) }) {
                     Ok(true) => {}
                     Ok(false) => return None,
                     Err(payload) => {
@@ -155,7 +155,7 @@ impl<T> ChannelGuard<'_, T> {
                 // SAFETY: N2: a sender's node points to its value, which stays in place while the
                 // lock is held.
                 let value = unsafe { &*node.data.cast::<T>() };
-                match ask(&self.receivers, &mut self.woken, || accepts(value)) {
+                match call_predicate(&self.receivers, &mut self.woken, || accepts(value)) {
                     Ok(true) => {}
                     Ok(false) => return None,
                     Err(payload) => panic::resume_unwind(payload),

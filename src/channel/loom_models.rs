@@ -221,6 +221,54 @@ fn two_selects_that_meet_crosswise() {
 }
 
 #[test]
+fn two_selects_of_three_arms_that_meet_crosswise() {
+    check_with(1, || {
+        let (one, first) = bounded(0);
+        let (two, second) = bounded(0);
+        let (idle, never) = bounded::<u32>(0);
+        let none = never.clone();
+        let thread = thread::spawn(move || {
+            select! {
+                send(one, 1) -> sent => { assert_eq!(sent, Ok(())); true }
+                recv(none) -> _ => unreachable!("no value is sent"),
+                recv(second) -> got => { assert_eq!(got, Ok(2)); false }
+            }
+        });
+        let received = select! {
+            send(two, 2) -> sent => { assert_eq!(sent, Ok(())); false }
+            recv(never) -> _ => unreachable!("no value is sent"),
+            recv(first) -> got => { assert_eq!(got, Ok(1)); true }
+        };
+        assert_eq!(thread.join().unwrap(), received);
+        drop(idle);
+    });
+}
+
+#[test]
+fn a_select_of_three_receives_each_value_once() {
+    for capacity in [0, 1] {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(1);
+        model.check(move || {
+            let [(one, first), (_idle, second), (three, third)] =
+                [(); 3].map(|()| bounded(capacity));
+            // The senders stay, because an arm without senders is ready.
+            let threads = [sends(one.clone(), &[1]), sends(three.clone(), &[3])];
+            let receive = || {
+                select! {
+                    recv(first) -> got => got,
+                    recv(second) -> got => got,
+                    recv(third) -> got => got,
+                }
+            };
+            let got = [receive(), receive()];
+            assert!(got == [Ok(1), Ok(3)] || got == [Ok(3), Ok(1)], "{got:?}");
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+        });
+    }
+}
+
+#[test]
 fn a_select_that_sends_and_one_that_receives() {
     check(|| {
         let (sender, receiver) = bounded(0);

@@ -4,7 +4,7 @@
 //! The select's value does not exist yet, because it is made only for a receiver. If polls ignored
 //! such a select, a receiver that only polls would never get its value. So the poll becomes that
 //! receiver: see the protocol of [`reservation`](super::reservation). It waits while the value is
-//! being made, but not longer than [`PATIENCE`], because making the value may wait for something
+//! being made, but not longer than [`MAKING_LIMIT`], because making the value may wait for something
 //! that only the poller would do. After that it leaves like a receiver with a deadline, and the
 //! value goes to the next receiver.
 #![expect(unsafe_code, reason = "registers waits in frames")]
@@ -21,7 +21,7 @@ use crate::task;
 
 /// The time for which a poll waits for the values that selects make for it. It is long enough to
 /// wake another worker or thread and to evaluate an expression that does not wait.
-const PATIENCE: Duration = Duration::from_millis(5);
+const MAKING_LIMIT: Duration = Duration::from_millis(5);
 
 impl<T> Channel<T> {
     /// Receives without waiting for a sender to arrive.
@@ -42,7 +42,7 @@ impl<T> Channel<T> {
         if !park::may_suspend() || task::is_unwinding() {
             return TryRecv::Empty;
         }
-        let until = clock::now() + PATIENCE;
+        let until = clock::now() + MAKING_LIMIT;
         loop {
             let mut waiting = MaybeUninit::uninit();
             let at = waiting.as_mut_ptr();
@@ -83,7 +83,7 @@ impl<T> ChannelGuard<'_, T> {
         unsafe { Waiting::put(at, wait, MaybeUninit::uninit(), Patience::Parks) };
         // SAFETY: N1, the caller's promise.
         let node = unsafe { Waiting::node(at) };
-        // SAFETY: N1, as above.
+        // SAFETY: N1, the caller's promise.
         unsafe { self.receivers.push(node) };
         let paired = self.pair(node);
         if !paired {

@@ -22,11 +22,11 @@ impl<T> ChannelGuard<'_, T> {
     // SAFETY: O1: only the address of the object is used.
     pub(super) const ROOM: &'static What =
         &unsafe { What::about(|at, capacity| ("room in a channel", describe::<T>(at, capacity))) };
-    // SAFETY: O1, as above.
+    // SAFETY: O1: only the address of the object is used.
     pub(super) const A_VALUE: &'static What = &unsafe {
         What::about(|at, capacity| ("a value from a channel", describe::<T>(at, capacity)))
     };
-    // SAFETY: O1, as above.
+    // SAFETY: O1: only the address of the object is used.
     pub(super) const AN_OFFER: &'static What = &unsafe {
         What::about(|at, capacity| {
             ("a value that a select is making for a channel", describe::<T>(at, capacity))

@@ -3,7 +3,7 @@
 
 use std::ptr;
 
-use super::core::{Channel, ChannelGuard, Panic, ask};
+use super::core::{Channel, ChannelGuard, Panic, call_predicate};
 use super::errors::RecvError;
 use super::fast_path::TryRecv;
 use super::receiver::Receiver;
@@ -146,7 +146,7 @@ pub(super) fn register<'a, T>(
                 return;
             }
             let (role, predicate) = match predicate {
-                Some(_) if arms.asks_itself() => (Role::Look, None),
+                Some(_) if arms.refuses_predicates() => (Role::Look, None),
                 predicate => (Role::Take, predicate),
             };
             // SAFETY: N1: the channel's list is borrowed for `'a`. N2: there is no data, and the
@@ -247,8 +247,10 @@ impl<T> ChannelGuard<'_, T> {
         let state: &ChannelState<T> = state;
         let mut wanted = |value: &T| match predicate {
             None => Ok(true),
-            // SAFETY: N2: the predicates of a channel's nodes are made for its values.
-            Some(predicate) => ask(receivers, woken, || unsafe { predicate.accepts(value) }),
+            Some(predicate) => call_predicate(receivers, woken, || {
+                // SAFETY: N2: the predicates of a channel's nodes are made for its values.
+                unsafe { predicate.accepts(value) }
+            }),
         };
         if let Some(front) = state.buffer.front() {
             return wanted(front);

@@ -122,7 +122,7 @@ pub(super) fn cancel_all<L: List>(handles: &L) {
     for index in 0..handles.count() {
         let handle = handles.at(index);
         handle.task().0.hush();
-        handle.ask_to_stop();
+        handle.cancel_task();
     }
 }
 

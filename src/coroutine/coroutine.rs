@@ -376,7 +376,7 @@ impl<In, Yield, Out> Drop for Coroutine<In, Yield, Out> {
             fn drop(&mut self) {
                 // SAFETY: C6: the head still exists.
                 let fiber = unsafe { self.0.as_ref() }.fiber.get();
-                // SAFETY: C6: as above; the fiber is not used afterwards. It is moved out first,
+                // SAFETY: C6: the fiber is not used afterwards. It is moved out first,
                 // because it gives away the memory that it lies in.
                 drop(unsafe { fiber.read() });
             }

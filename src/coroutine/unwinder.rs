@@ -38,7 +38,7 @@ impl Frame {
     /// Returns the address of the call that the frame is in, or of an instruction within it.
     pub(super) fn call(&self) -> usize {
         let mut before = 0;
-        // SAFETY: C10: the context is valid, as above.
+        // SAFETY: C10: the context is valid during the call of the visitor.
         let at = unsafe { _Unwind_GetIPInfo(self.0, &raw mut before) };
         // A return address is the address of the instruction after the call.
         if before == 0 { at.wrapping_sub(1) } else { at }
@@ -47,14 +47,14 @@ impl Frame {
     /// Returns the table of call sites of the frame's function, or null if it has none.
     #[cfg(panic = "unwind")]
     pub(super) fn table(&self) -> *const u8 {
-        // SAFETY: C10: the context is valid, as above.
+        // SAFETY: C10: the context is valid during the call of the visitor.
         unsafe { _Unwind_GetLanguageSpecificData(self.0) }
     }
 
     /// Returns where the frame's function begins.
     #[cfg(panic = "unwind")]
     pub(super) fn start(&self) -> usize {
-        // SAFETY: C10: the context is valid, as above.
+        // SAFETY: C10: the context is valid during the call of the visitor.
         unsafe { _Unwind_GetRegionStart(self.0) }
     }
 }

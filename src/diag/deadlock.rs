@@ -44,7 +44,8 @@ pub(crate) fn found(pool: &Arc<Pool>) {
     };
     let own = Arc::clone(pool);
     let spawned =
-        spawn_hidden(pool, 0, move || if again { give_up(&own) } else { look(&own) }).is_some();
+        spawn_hidden(pool, 0, move || if again { give_up(&own) } else { cancel_if_stuck(&own) })
+            .is_some();
     if !spawned && !again {
         // There is no run that could be stuck.
         *state(pool) = Deadlock::Runs;
@@ -80,7 +81,7 @@ pub(crate) fn verdict(pool: &Pool) -> Option<String> {
 }
 
 /// Looks at all tasks, and cancels the root if every task waits. Runs in a task of the run.
-fn look(pool: &Arc<Pool>) {
+fn cancel_if_stuck(pool: &Arc<Pool>) {
     let tree = dump(pool);
     if !is_stuck(&tree) {
         *state(pool) = Deadlock::Runs;

@@ -16,7 +16,7 @@ use crate::scope::{JoinHandle, Options, Plain, ScopeCore, each_waiting, shield};
 use crate::task::{self, Header, TaskId};
 
 /// How long the workers may take to begin with their answers.
-const PATIENCE: Duration = Duration::from_millis(100);
+const ANSWER_LIMIT: Duration = Duration::from_millis(100);
 /// The maximum number of stack traces that a worker takes. Each takes about ten microseconds.
 const TRACES_MAX: usize = 1000;
 
@@ -43,8 +43,8 @@ pub(crate) fn dump(pool: &Arc<Pool>) -> TaskTree {
     simulated::forget_objects();
     // First: one that gets its item meanwhile is seen by its worker afterwards.
     let (mut said, unlisted) = describe_waiting(pool);
-    let Some(questions) = ask(pool, asker) else { return TaskTree::default() };
-    let deadline = clock::now() + PATIENCE;
+    let Some(questions) = question(pool, asker) else { return TaskTree::default() };
+    let deadline = clock::now() + ANSWER_LIMIT;
     let (mut busy, mut uncounted) = (Vec::new(), 0);
     // A cancellation does not cut this short, because its effect may be what the caller wants to
     // see.
@@ -97,7 +97,7 @@ pub(crate) fn running_on(pool: &Pool, worker: usize) -> Option<BusyTask> {
 }
 
 /// Puts a question to each worker. Returns `None` if there is no run.
-fn ask(pool: &Arc<Pool>, asker: Option<TaskId>) -> Option<Vec<Question>> {
+fn question(pool: &Arc<Pool>, asker: Option<TaskId>) -> Option<Vec<Question>> {
     let ask_one = |worker| {
         let begun = Arc::new(AtomicBool::new(false));
         let mark = Arc::clone(&begun);

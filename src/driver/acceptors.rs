@@ -155,7 +155,7 @@ impl Acceptors {
     }
 
     /// Tells up to `most` acceptors of a listener, oldest first, until one finds no connection.
-    pub(super) fn tell(&mut self, fd: RawFd, most: usize, done: &mut Vec<Completion>) {
+    pub(super) fn complete(&mut self, fd: RawFd, most: usize, done: &mut Vec<Completion>) {
         let Some(line) = self.lines.get_mut(&fd) else { return };
         let (mut left, mut failed) = (most, false);
         while left > 0
@@ -163,7 +163,7 @@ impl Acceptors {
         {
             // SAFETY: S3: an acceptor in a line is in flight.
             let oldest = unsafe { &*oldest };
-            // SAFETY: S3, as above.
+            // SAFETY: S3: an acceptor in a line is in flight.
             let Some(completion) = (unsafe { oldest.resume() }) else { break };
             line.waiting.pop_front();
             self.count -= 1;
@@ -209,7 +209,7 @@ impl Acceptors {
         {
             told.extend(self.lines.keys());
         }
-        told.iter().for_each(|&fd| self.tell(fd, 1, done));
+        told.iter().for_each(|&fd| self.complete(fd, 1, done));
         told
     }
 

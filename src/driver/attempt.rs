@@ -49,7 +49,7 @@ pub(crate) unsafe fn at_once(op: &Op<'_>) -> AtOnce {
 #[inline(always)]
 fn reported(error: io::Error) -> io::Error {
     #[cfg(feature = "sim")]
-    let error = super::sim::told(error);
+    let error = super::sim::error_on_this_host(error);
     error
 }
 
@@ -180,7 +180,8 @@ unsafe fn call(op: &Op<'_>) -> io::Result<u32> {
             // SAFETY: the caller promises room for an address and for its length.
             unsafe { reset_length(length) };
             let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-            // SAFETY: as above; the length says that the whole storage may be written.
+            // SAFETY: the caller promises room for an address. The length says that all of it may
+            // be written.
             check(unsafe { libc::accept4(fd.fd, address.cast(), length, flags) } as isize)
         }
         Op::Connect { fd, address, length } => {

@@ -43,7 +43,7 @@ pub enum DriverKind {
 
 /// The decision of [`choose`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Choice {
+pub(crate) struct DriverChoice {
     /// Never `Auto`.
     pub(crate) kind: DriverKind,
     /// For the log: what decided, and why.
@@ -80,7 +80,7 @@ pub(crate) fn check(kind: DriverKind) -> io::Result<()> {
 /// # Errors
 /// Returns the errors of [`check`]. Also returns an error if nothing can be opened at the moment,
 /// for instance for lack of file descriptors.
-pub(crate) fn choose(kind: DriverKind) -> io::Result<Choice> {
+pub(crate) fn choose(kind: DriverKind) -> io::Result<DriverChoice> {
     let choice = settle(wish(kind, environment().as_deref())?, uring::probe)?;
     if choice.is_worth_saying(report::is_verbose()) {
         choice.say();
@@ -114,16 +114,16 @@ fn wish(kind: DriverKind, environment: Option<&OsStr>) -> io::Result<Wish> {
     }
 }
 
-fn settle(wish: Wish, probe: impl FnOnce() -> io::Result<()>) -> io::Result<Choice> {
-    let uring = |why| Choice { kind: DriverKind::Uring, why, falls_back: false };
+fn settle(wish: Wish, probe: impl FnOnce() -> io::Result<()>) -> io::Result<DriverChoice> {
+    let uring = |why| DriverChoice { kind: DriverKind::Uring, why, falls_back: false };
     match wish {
         Wish::Fixed { uring: false, by } => {
-            Ok(Choice { kind: DriverKind::Poll, why: Cow::Borrowed(by), falls_back: false })
+            Ok(DriverChoice { kind: DriverKind::Poll, why: Cow::Borrowed(by), falls_back: false })
         }
         Wish::Fixed { uring: true, by } => probe().map(|()| uring(Cow::Borrowed(by))),
         Wish::Best => match probe() {
             Ok(()) => Ok(uring(Cow::Borrowed("the kernel allows io_uring"))),
-            Err(error) if is_refusal(&error) => Ok(Choice {
+            Err(error) if is_refusal(&error) => Ok(DriverChoice {
                 kind: DriverKind::Poll,
                 why: Cow::Owned(error.to_string()),
                 falls_back: true,
@@ -141,7 +141,7 @@ fn is_refusal(error: &io::Error) -> bool {
     matches!(error.kind(), PermissionDenied | Unsupported | OutOfMemory)
 }
 
-impl Choice {
+impl DriverChoice {
     fn is_worth_saying(&self, log: bool) -> bool {
         self.falls_back || log
     }

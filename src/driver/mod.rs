@@ -29,7 +29,7 @@
 //! The caller chooses the token, and the driver hands it back unread.
 //!
 //! A Unix socket has no event for room in the queue of another socket. A connect to a listener
-//! whose queue is full, and a datagram to a receiver whose queue is full, are [`Started::Untold`].
+//! whose queue is full, and a datagram to a receiver whose queue is full, are [`StartedOp::Untold`].
 //!
 //! Of several accepts on one listener that are marked as shared, one wakes up for each connection:
 //! see [`acceptors`].
@@ -77,7 +77,7 @@ pub(crate) use {
     attempt::{AtOnce, at_once, without_waiting},
     descriptor::{Descriptor, OwnedDescriptor},
     flight::InFlight,
-    kind::{Choice, check, choose},
+    kind::{DriverChoice, check, choose},
     op::{Backing, CURSOR, FileCall, FileOp, Interest, Manner, Op, clamp_buffers, clamp_length},
     peer::peer_of,
     request::perform::{needs_kernel, request},
@@ -108,7 +108,7 @@ impl Token {
 
 /// What came of the start of an op.
 #[derive(Debug)]
-pub(crate) enum Started {
+pub(crate) enum StartedOp {
     /// The op has ended, and will not complete again.
     Done(io::Result<u32>),
     /// The op is in flight.
@@ -141,7 +141,7 @@ impl Completion {
 
 /// How long [`Driver::poll`] may block when nothing has completed yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wait {
+pub(crate) enum PollTimeout {
     /// Does not block.
     Poll,
     /// Blocks at most this long.
@@ -162,7 +162,7 @@ pub(crate) trait Driver {
     ///   memory that the op points to. The fd stays open for as long.
     /// - `flight` is not in flight yet.
     #[expect(unsafe_code, reason = "declares an unsafe method")]
-    unsafe fn start(&mut self, flight: &InFlight<'_>, token: Token) -> Started;
+    unsafe fn start(&mut self, flight: &InFlight<'_>, token: Token) -> StartedOp;
 
     /// Asks for the early end of an op that this driver has started. Has no effect if it has
     /// already ended.
@@ -173,7 +173,7 @@ pub(crate) trait Driver {
     /// # Errors
     /// Returns an error if the driver is broken and will not recover. Ops in flight stay in flight.
     /// A time-out, a signal or a passing lack of memory is not an error.
-    fn poll(&mut self, wait: Wait, completions: &mut Vec<Completion>) -> io::Result<()>;
+    fn poll(&mut self, wait: PollTimeout, completions: &mut Vec<Completion>) -> io::Result<()>;
 
     /// Returns the number of ops in flight.
     fn in_flight(&self) -> usize;
@@ -199,7 +199,7 @@ pub(crate) enum AnyDriver {
 /// # Errors
 /// Returns an error if the kernel refuses. The text says what was refused, the likely reason, and
 /// what to do.
-pub(crate) fn open(choice: &Choice, waker: Option<Waker>) -> io::Result<AnyDriver> {
+pub(crate) fn open(choice: &DriverChoice, waker: Option<Waker>) -> io::Result<AnyDriver> {
     match choice.kind {
         DriverKind::Auto | DriverKind::Uring => uring::Uring::open(waker).map(AnyDriver::Uring),
         DriverKind::Poll => poll::Poll::open(waker).map(AnyDriver::Poll),
@@ -254,7 +254,7 @@ impl AnyDriver {
 impl Driver for AnyDriver {
     #[expect(unsafe_code, reason = "forwards an unsafe method")]
     #[inline]
-    unsafe fn start(&mut self, flight: &InFlight<'_>, token: Token) -> Started {
+    unsafe fn start(&mut self, flight: &InFlight<'_>, token: Token) -> StartedOp {
         // SAFETY: S3: the caller's promise, passed on unchanged.
         forward!(self, driver => unsafe { driver.start(flight, token) })
     }
@@ -263,7 +263,7 @@ impl Driver for AnyDriver {
         forward!(self, driver => driver.cancel(flight));
     }
 
-    fn poll(&mut self, wait: Wait, completions: &mut Vec<Completion>) -> io::Result<()> {
+    fn poll(&mut self, wait: PollTimeout, completions: &mut Vec<Completion>) -> io::Result<()> {
         forward!(self, driver => driver.poll(wait, completions))
     }
 
@@ -273,7 +273,7 @@ impl Driver for AnyDriver {
     }
 }
 
-/// Carries an op out that its driver answered with [`Started::Blocking`]. Blocks the thread for as
+/// Carries an op out that its driver answered with [`StartedOp::Blocking`]. Blocks the thread for as
 /// long as that takes.
 ///
 /// # Safety

@@ -28,7 +28,7 @@ pub(super) unsafe fn read(fd: RawFd, buf: *mut u8, len: usize, manner: Manner) -
         let part = libc::iovec { iov_base: buf.cast(), iov_len: len };
         // SAFETY: one part, which the caller promises to be valid.
         let result = unsafe { libc::preadv2(fd, &raw const part, 1, -1, libc::RWF_NOWAIT) };
-        if let Some(outcome) = told(result) {
+        if let Some(outcome) = unless_unsupported(result) {
             return outcome;
         }
     }
@@ -53,7 +53,7 @@ pub(super) unsafe fn write(
         let part = libc::iovec { iov_base: buf.cast_mut().cast(), iov_len: len };
         // SAFETY: one part, which the caller promises to be valid. It is only read.
         let result = unsafe { libc::pwritev2(fd, &raw const part, 1, -1, libc::RWF_NOWAIT) };
-        if let Some(outcome) = told(result) {
+        if let Some(outcome) = unless_unsupported(result) {
             return outcome;
         }
     }
@@ -77,7 +77,7 @@ pub(super) unsafe fn read_vectored(
 ) -> io::Result<u32> {
     // SAFETY: the caller's promise.
     let result = unsafe { libc::preadv2(fd, buffers, count.cast_signed(), -1, nowait(manner)) };
-    told(result).unwrap_or_else(|| {
+    unless_unsupported(result).unwrap_or_else(|| {
         // SAFETY: the caller's promise.
         let part = unsafe { first(buffers, count) };
         // SAFETY: one of the caller's buffers.
@@ -97,7 +97,7 @@ pub(super) unsafe fn write_vectored(
 ) -> io::Result<u32> {
     // SAFETY: the caller's promise. The buffers are only read.
     let result = unsafe { libc::pwritev2(fd, buffers, count.cast_signed(), -1, nowait(manner)) };
-    told(result).unwrap_or_else(|| {
+    unless_unsupported(result).unwrap_or_else(|| {
         // SAFETY: the caller's promise.
         let part = unsafe { first(buffers, count) };
         // SAFETY: one of the caller's buffers.
@@ -132,7 +132,7 @@ unsafe fn first(buffers: *const libc::iovec, count: u32) -> libc::iovec {
 
 /// Returns the outcome of a call with `RWF_NOWAIT`, or `None` if this kernel or this file does not
 /// support the flag.
-fn told(result: isize) -> Option<io::Result<u32>> {
+fn unless_unsupported(result: isize) -> Option<io::Result<u32>> {
     match check(result) {
         Err(error) => match error.raw_os_error() {
             Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::EINVAL) => None,

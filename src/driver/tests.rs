@@ -75,7 +75,12 @@ pub(super) fn leak(op: &Op<'_>, attempted: bool) -> &'static InFlight<'static> {
 }
 
 /// Starts an op, which has been attempted in vain or not.
-pub(super) fn start(driver: &mut impl Driver, op: &Op<'_>, token: u64, attempted: bool) -> Started {
+pub(super) fn start(
+    driver: &mut impl Driver,
+    op: &Op<'_>,
+    token: u64,
+    attempted: bool,
+) -> StartedOp {
     let flight = leak(op, attempted);
     STARTED.with_borrow_mut(|started| started.insert(token, flight));
     // SAFETY: S3: see `leak`.
@@ -85,7 +90,7 @@ pub(super) fn start(driver: &mut impl Driver, op: &Op<'_>, token: u64, attempted
 /// Starts an op that has been attempted in vain.
 pub(super) fn submit(driver: &mut impl Driver, op: &Op<'_>, token: u64) {
     let started = start(driver, op, token, true);
-    assert!(matches!(started, Started::Pending), "{started:?}");
+    assert!(matches!(started, StartedOp::Pending), "{started:?}");
 }
 
 /// Cancels an op that was started on this thread. Ignores tokens that were never used.
@@ -102,7 +107,7 @@ pub(super) fn collect(driver: &mut (impl Driver + Debug), count: usize) -> Vec<C
     while completions.len() < count {
         let came = completions.len();
         assert!(Instant::now() < end, "only {came} of {count} completions came: {driver:?}");
-        driver.poll(Wait::For(GUARD), &mut completions).unwrap();
+        driver.poll(PollTimeout::For(GUARD), &mut completions).unwrap();
     }
     assert_eq!(completions.len(), count);
     completions
@@ -111,8 +116,8 @@ pub(super) fn collect(driver: &mut (impl Driver + Debug), count: usize) -> Vec<C
 /// Starts an op that has just been attempted in vain, and returns its result.
 fn finish(driver: &mut AnyDriver, op: &Op<'_>, token: u64) -> io::Result<u32> {
     match start(driver, op, token, true) {
-        Started::Done(result) => result,
-        Started::Pending => {
+        StartedOp::Done(result) => result,
+        StartedOp::Pending => {
             let completion = collect(driver, 1)[0];
             assert_eq!(completion.token, Token::new(token));
             completion.into_result()
@@ -130,8 +135,8 @@ pub(super) fn carry_out(driver: &mut AnyDriver, op: &Op<'_>) -> io::Result<u32> 
         AtOnce::Unknown => false,
     };
     match start(driver, op, 7, attempted) {
-        Started::Done(result) => result,
-        Started::Pending => collect(driver, 1)[0].into_result(),
+        StartedOp::Done(result) => result,
+        StartedOp::Pending => collect(driver, 1)[0].into_result(),
         other => panic!("{op:?} is not carried by {driver:?}: {other:?}"),
     }
 }
@@ -145,14 +150,14 @@ pub(super) fn attempt(op: &Op<'_>) -> io::Result<u32> {
 /// Expects that a wake ends the wait.
 pub(super) fn expect_wake(driver: &mut impl Driver) {
     let start = Instant::now();
-    driver.poll(Wait::For(GUARD), &mut Vec::new()).unwrap();
+    driver.poll(PollTimeout::For(GUARD), &mut Vec::new()).unwrap();
     assert!(start.elapsed() < GUARD, "the wake was lost");
 }
 
 pub(super) fn expect_nothing(driver: &mut AnyDriver) {
     let mut completions = Vec::new();
-    driver.poll(Wait::For(Duration::from_millis(2)), &mut completions).unwrap();
-    driver.poll(Wait::Poll, &mut completions).unwrap();
+    driver.poll(PollTimeout::For(Duration::from_millis(2)), &mut completions).unwrap();
+    driver.poll(PollTimeout::Poll, &mut completions).unwrap();
     assert_eq!(completions, []);
 }
 
@@ -200,7 +205,7 @@ fn a_message_a_round_for_a_thousand_rounds_is_never_missed() {
             let op = recv(fd, &mut word);
             if attempt(&op).is_err() {
                 if round % 3 == 0 {
-                    driver.poll(Wait::Poll, &mut Vec::new()).unwrap();
+                    driver.poll(PollTimeout::Poll, &mut Vec::new()).unwrap();
                 }
                 assert_eq!(finish(driver, &op, u64::from(round)).unwrap(), 4);
             }
@@ -259,7 +264,7 @@ fn no_event_tells_of_room_in_the_queue_of_another_socket() {
         assert_eq!(attempt(&connect).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         for attempted in [true, false] {
             let started = start(driver, &connect, 1, attempted);
-            assert!(matches!(started, Started::Untold), "{started:?} by {driver:?}");
+            assert!(matches!(started, StartedOp::Untold), "{started:?} by {driver:?}");
         }
         listener.accept().unwrap();
         assert_eq!(attempt(&connect).unwrap(), 0);
@@ -330,7 +335,7 @@ fn a_wait_is_never_shorter_than_asked() {
         for micros in [0, 1, 999, 3_000, 7_777] {
             let limit = Duration::from_micros(micros);
             let start = Instant::now();
-            driver.poll(Wait::For(limit), &mut completions).unwrap();
+            driver.poll(PollTimeout::For(limit), &mut completions).unwrap();
             let took = start.elapsed();
             assert!(took >= limit, "{took:?} instead of {limit:?} with {driver:?}");
             assert_eq!(completions, []);
@@ -344,7 +349,7 @@ fn a_wait_is_never_shorter_than_asked() {
 fn a_wait_longer_than_the_kernel_can_count_is_only_long() {
     on_each(|driver| {
         driver.waker().wake();
-        driver.poll(Wait::For(Duration::MAX), &mut Vec::new()).unwrap();
+        driver.poll(PollTimeout::For(Duration::MAX), &mut Vec::new()).unwrap();
     });
 }
 
@@ -383,8 +388,8 @@ fn a_thread_without_a_worker_waits_for_its_op() {
     let op = recv(fd, &mut buffer);
     submit(&mut driver, &op, 1);
     let mut completions = Vec::new();
-    driver.poll(Wait::Poll, &mut completions).unwrap();
-    driver.poll(Wait::For(Duration::from_millis(1)), &mut completions).unwrap();
+    driver.poll(PollTimeout::Poll, &mut completions).unwrap();
+    driver.poll(PollTimeout::For(Duration::from_millis(1)), &mut completions).unwrap();
     assert_eq!((completions.len(), driver.in_flight()), (0, 1));
     theirs.write_all(b"hello").unwrap();
     assert_eq!(collect(&mut driver, 1)[0], Completion { token: Token::new(1), result: 5 });
@@ -395,7 +400,7 @@ fn a_thread_without_a_worker_waits_for_its_op() {
     assert_eq!(collect(&mut driver, 1)[0].result, Completion::CANCELLED);
     let call = FileCall::Sync { data_only: false };
     let op = FileOp { fd, call, offset: CURSOR, backing: Backing::Device, at_once: 0 };
-    assert!(matches!(start(&mut driver, &Op::File(op), 3, false), Started::Blocking));
+    assert!(matches!(start(&mut driver, &Op::File(op), 3, false), StartedOp::Blocking));
     assert_eq!(driver.in_flight(), 0);
 }
 
@@ -404,7 +409,7 @@ fn attempts_in_vain(driver: &mut AnyDriver) -> usize {
     let before = attempt::ATTEMPTS.get();
     let mut completions = Vec::new();
     for _ in 0..20 {
-        driver.poll(Wait::For(Duration::from_micros(200)), &mut completions).unwrap();
+        driver.poll(PollTimeout::For(Duration::from_micros(200)), &mut completions).unwrap();
     }
     assert_eq!(completions, []);
     attempt::ATTEMPTS.get() - before

@@ -5,7 +5,7 @@
 use super::attempt::is_untold;
 use super::flight::{Flying, InFlight};
 use super::op::{Interest, Op};
-use super::{Completion, Driver, Started, Token, Wait};
+use super::{Completion, Driver, PollTimeout, StartedOp, Token};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io;
 use std::os::fd::{BorrowedFd, RawFd};
@@ -29,23 +29,23 @@ pub(crate) struct Thread {
 }
 
 impl Driver for Thread {
-    unsafe fn start(&mut self, flight: &InFlight<'_>, token: Token) -> Started {
+    unsafe fn start(&mut self, flight: &InFlight<'_>, token: Token) -> StartedOp {
         assert!(self.waiting.is_none(), "a plain thread carries one op at a time");
         if let Op::File(_) = flight.op() {
-            return Started::Blocking;
+            return StartedOp::Blocking;
         }
         // poll(2) does not know of files in memory.
         #[cfg(feature = "sim")]
         if flight.op().descriptor().file().is_some() {
-            return Started::Done(Err(io::ErrorKind::Unsupported.into()));
+            return StartedOp::Done(Err(io::ErrorKind::Unsupported.into()));
         }
         // SAFETY: S3, the caller's promise.
         if unsafe { is_untold(flight.op()) } {
-            return Started::Untold;
+            return StartedOp::Untold;
         }
         self.waiting = Some(flight.keep(token));
         self.in_vain = 0;
-        Started::Pending
+        StartedOp::Pending
     }
 
     fn cancel(&mut self, flight: &InFlight<'_>) {
@@ -54,16 +54,16 @@ impl Driver for Thread {
         }
     }
 
-    fn poll(&mut self, wait: Wait, completions: &mut Vec<Completion>) -> io::Result<()> {
+    fn poll(&mut self, wait: PollTimeout, completions: &mut Vec<Completion>) -> io::Result<()> {
         completions.extend(self.cancelled.take());
         let Some(flying) = self.waiting else { return Ok(()) };
         // SAFETY: S3: the op stays until its completion has been handed out.
         let flight = unsafe { &*flying };
         let (fd, interest) = (flight.op().descriptor().fd, flight.op().interest());
         let limit = match wait {
-            Wait::Poll => Some(Duration::ZERO),
-            Wait::For(limit) => Some(limit),
-            Wait::Forever => None,
+            PollTimeout::Poll => Some(Duration::ZERO),
+            PollTimeout::For(limit) => Some(limit),
+            PollTimeout::Forever => None,
         };
         // SAFETY: S3: the fd is open until the op's completion.
         let is_ready = |limit| unsafe { is_ready(fd, interest, limit) };

@@ -73,7 +73,7 @@ fn facts(found: Looked, may_block: MayBlock) -> FileFacts {
 
 /// Returns the facts about the path's last name in a directory in memory, without waiting. If the
 /// name is a link, the facts are those of the link.
-pub(super) fn look(path: &Path, directory: Directory) -> io::Result<FileFacts> {
+pub(super) fn facts_of_name(path: &Path, directory: Directory) -> io::Result<FileFacts> {
     let found = request(LookAtName { path })?;
     // Another file system may be mounted there.
     let same = found.device == directory.device;
@@ -82,7 +82,7 @@ pub(super) fn look(path: &Path, directory: Directory) -> io::Result<FileFacts> {
 
 /// Returns whether the path names a directory in memory directly, and not through a link.
 pub(super) fn is_folder_in_memory(path: &Path) -> bool {
-    in_memory(path).and_then(|directory| look(path, directory).ok()).is_some_and(|facts| {
+    in_memory(path).and_then(|directory| facts_of_name(path, directory).ok()).is_some_and(|facts| {
         facts.kind == FileKind::Directory && facts.may_block == MayBlock::Never
     })
 }

@@ -184,7 +184,7 @@ impl File {
     /// # Cancellation
     /// This is a cancellation point.
     pub fn metadata(&self) -> io::Result<Metadata> {
-        self.handle.ask(|file| request(MetadataOf { file }))
+        self.handle.query(|file| request(MetadataOf { file }))
     }
 
     /// Returns another handle to the same open file, which shares the cursor and the locks.
@@ -446,7 +446,7 @@ impl Write for &File {
 impl Seek for &File {
     fn seek(&mut self, pos: SeekFrom) -> io::Result<u64> {
         let _turn = self.turn()?;
-        self.handle.ask(|file| request(MoveCursor { file, to: pos }))
+        self.handle.query(|file| request(MoveCursor { file, to: pos }))
     }
 }
 

@@ -215,7 +215,7 @@ fn cached_metadata(path: &Path, follow: bool) -> Option<io::Result<Metadata>> {
     }
     // The kernel seldom remembers that a name is missing. But a directory in memory answers without
     // a wait.
-    let error = facts::look(path, facts::in_memory(path)?).err()?;
+    let error = facts::facts_of_name(path, facts::in_memory(path)?).err()?;
     (error.kind() == io::ErrorKind::NotFound).then_some(Err(error))
 }
 

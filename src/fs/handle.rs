@@ -190,16 +190,16 @@ impl Handle {
     }
 
     /// Makes a call that the kernel can answer from memory, except for files that live elsewhere.
-    pub(super) fn ask<T: Send>(
+    pub(super) fn query<T: Send>(
         &self,
         call: impl FnOnce(&OwnedDescriptor) -> io::Result<T> + Send,
     ) -> io::Result<T> {
         task::begin_wait()?;
-        self.ask_in_any_case(call)
+        self.query_always(call)
     }
 
-    /// Makes the call as [`Handle::ask`] does, but is not a cancellation point.
-    pub(super) fn ask_in_any_case<T: Send>(
+    /// Makes the call as [`Handle::query`] does, but is not a cancellation point.
+    pub(super) fn query_always<T: Send>(
         &self,
         call: impl FnOnce(&OwnedDescriptor) -> io::Result<T> + Send,
     ) -> io::Result<T> {

@@ -94,7 +94,7 @@ impl File {
     }
 
     fn try_to_lock(&self, operation: FlockOperation) -> Result<(), TryLockError> {
-        let outcome = self.handle.ask_in_any_case(|file| request(LockFile { file, operation }));
+        let outcome = self.handle.query_always(|file| request(LockFile { file, operation }));
         outcome.map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => TryLockError::WouldBlock,
             _ => TryLockError::Error(error),

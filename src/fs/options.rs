@@ -141,7 +141,7 @@ impl OpenOptions {
             let opened = facts::open_cached(path, flags);
             return Ok(opened.map(|(fd, facts)| Handle::new(fd, Some(facts))));
         };
-        let facts = match facts::look(path, directory) {
+        let facts = match facts::facts_of_name(path, directory) {
             Ok(facts) => {
                 let is_directory = facts.kind == FileKind::Directory;
                 let is_file = facts.is_regular() && facts.may_block == MayBlock::Never;

@@ -220,7 +220,7 @@ pub(crate) fn last_look<T>(give_up: &dyn Fn(), look: impl FnOnce() -> T) -> (T, 
     // A bare coroutine must not be suspended inside either, because another task could resume it.
     let _frame = crate::coroutine::OpenFrame::enter();
     let given_up = Cell::new(false);
-    let this = Look {
+    let this = LastLook {
         give_up: &|| {
             given_up.set(true);
             give_up();
@@ -234,7 +234,7 @@ pub(crate) fn last_look<T>(give_up: &dyn Fn(), look: impl FnOnce() -> T) -> (T, 
     (look(), given_up.get())
 }
 
-struct Look<'a> {
+struct LastLook<'a> {
     give_up: &'a dyn Fn(),
 }
 
@@ -252,7 +252,7 @@ fn end_last_look() -> *const () {
 /// Gives up the registered wait of the current last look, if there is one. A wait that cannot be
 /// refused calls this before it parks.
 pub(crate) fn give_up_last_look() {
-    let look = end_last_look().cast::<Look<'_>>();
+    let look = end_last_look().cast::<LastLook<'_>>();
     // SAFETY: P3: the look is in a frame of this task, further up. That frame empties the cell
     // before it is left.
     if let Some(look) = unsafe { look.as_ref() } {

@@ -76,8 +76,8 @@
 //! | `unpark` of a thread | Release, in its `Signal` | the Acquire in `Waiter::block` |
 //! | `unpark` of a task from another thread | SeqCst push to its worker | that worker's Acquire |
 //! | `unpark` of a task from its own worker | none | the same thread continues the task |
-//! | `tell` of a listener | AcqRel, in its `Signal` | `has_heard` and `leave` |
-//! | `leave` of a listener | AcqRel, in its `Signal` | `tell` |
+//! | `raise_if_heard` of a listener | AcqRel, in its `Signal` | `has_heard` and `leave` |
+//! | `leave` of a listener | AcqRel, in its `Signal` | `raise_if_heard` |
 //!
 //! # Listening
 //! A task may *listen* before it parks: its worker looks at the waiter's `Signal` for a few

@@ -97,7 +97,8 @@ impl Parker {
         if let Some(on_cancel) = waiter.on_cancel
             && is_flagged()
         {
-            // SAFETY: S4, as above.
+            // SAFETY: S4: if the task is parked, the frame of its wait stays. This is its own
+            // worker, so the task does not continue meanwhile.
             unsafe { on_cancel(waiter) };
         }
     }
@@ -106,18 +107,18 @@ impl Parker {
     ///
     /// # Safety
     /// T6: the slot stays until the task has switched away again.
-    pub(crate) unsafe fn ask_for_trace(&self, slot: *const TraceSlot) {
+    pub(crate) unsafe fn request_trace(&self, slot: *const TraceSlot) {
         self.asked.set(slot);
     }
 
     /// Returns whether the wait must not begin, because the task has been cancelled.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn is_cancelled(&self, mode: Mode) -> bool {
-        matches!(mode, Mode::Cancellable) && self.is_clear.get() == 0 && self.ask()
+        matches!(mode, Mode::Cancellable) && self.is_clear.get() == 0 && self.is_cancelled_slowly()
     }
 
     #[cold]
-    fn ask(&self) -> bool {
+    fn is_cancelled_slowly(&self) -> bool {
         // Before the question: a request that comes during it clears the flag again.
         self.is_clear.set(1);
         let cancelled = host().is_some_and(|host| (host.is_cancelled)());

@@ -120,7 +120,8 @@ const _: () = assert!(mem::offset_of!(Waiter, claim) == 64);
 // SAFETY: S4: the claim decides which single thread may use the rest, and the owner's host allows
 // `unpark` to be called from any thread.
 unsafe impl Sync for Waiter {}
-// SAFETY: S4, as above.
+// SAFETY: S4: the claim decides which single thread may use the rest, and the owner's host allows
+// `unpark` to be called from any thread.
 unsafe impl Send for Waiter {}
 
 impl Waiter {
@@ -217,10 +218,10 @@ impl Waiter {
     /// S4: the conditions are those of [`Waiter::unpark`]. If the result is true, this was the last
     /// access to the waiter.
     #[inline]
-    pub(super) unsafe fn tell(this: *const Waiter) -> bool {
+    pub(super) unsafe fn release_listener(this: *const Waiter) -> bool {
         // SAFETY: S4: the owner's frame stays until this exchange, or until the task has been
         // unparked.
-        unsafe { &(*this).signal }.tell()
+        unsafe { &(*this).signal }.raise_if_heard()
     }
 
     /// Claims the waiter: decides how the wait ends. Returns false if that has already been
@@ -291,7 +292,7 @@ impl Waiter {
         }
         let (task, unpark) = (waiter.home, waiter.unpark);
         // SAFETY: S4, the caller's promise.
-        if !unsafe { Waiter::tell(this) } {
+        if !unsafe { Waiter::release_listener(this) } {
             // SAFETY: P2: the task has parked, and it belongs to the host that the function came
             // from.
             unsafe { unpark(task) };

@@ -78,7 +78,7 @@ impl RunningChild {
     pub(super) fn wait(&self) -> io::Result<ExitStatus> {
         task::begin_wait()?;
         loop {
-            match self.look(open_pidfd)? {
+            match self.find_status(open_pidfd)? {
                 Found::Ended(status) => return Ok(status),
                 Found::Runs(sign) => wait_until_ready(sign, Interest::Read)?,
                 Found::RunsUnseen => sleep(PAUSE)?,
@@ -90,7 +90,10 @@ impl RunningChild {
     ///
     /// # Errors
     /// Returns an error if the status can never be fetched.
-    fn look(&self, open: impl FnOnce(u32) -> io::Result<OwnedDescriptor>) -> io::Result<Found<'_>> {
+    fn find_status(
+        &self,
+        open: impl FnOnce(u32) -> io::Result<OwnedDescriptor>,
+    ) -> io::Result<Found<'_>> {
         let mut child = lock(&self.child);
         if let Some(status) = child.try_wait()? {
             return Ok(Found::Ended(status));
@@ -108,7 +111,7 @@ impl RunningChild {
     /// Has the waiters in the list notified when the child ends. If it has ended already, notifies
     /// them now and returns false.
     pub(super) fn arm(self: &Arc<RunningChild>) -> bool {
-        let sign = match self.look(open_pidfd) {
+        let sign = match self.find_status(open_pidfd) {
             Ok(Found::Runs(sign)) => Some(sign),
             Ok(Found::RunsUnseen) => None,
             // A caller that is about to wait checks the status once more before it parks.
@@ -219,7 +222,7 @@ mod tests {
     fn where_pidfds_are_refused_a_thread_waits() {
         // The program ends when its input does. The input stays open until the test drops it.
         let running = start("read line; exit 7");
-        let Ok(Found::Runs(sign)) = running.look(without_pidfds) else {
+        let Ok(Found::Runs(sign)) = running.find_status(without_pidfds) else {
             panic!("it cannot have ended")
         };
         assert!(open_pidfd(running.id()).is_ok());

@@ -430,4 +430,4 @@ where
 
 /// The root task has no box, because it is not queued before it runs, and never joined or
 /// freed.
-const ROOT: VTable = VTable::bare(sched::tell);
+const ROOT: VTable = VTable::bare(sched::notify_cancelled);

@@ -91,7 +91,7 @@ impl<T> Deque<T> {
         if bottom - top >= unsafe { &*buffer }.slots.len().cast_signed() {
             buffer = self.grow(top, bottom);
         }
-        // SAFETY: Q1, as above.
+        // SAFETY: Q1: the current buffer is alive, and only the owner replaces it.
         unsafe { &*buffer }.slot(bottom).store(task.cast_mut(), Ordering::Relaxed);
         // Release: a thief that sees the new bottom sees the slot, and the task behind it.
         self.bottom.store(bottom + 1, Ordering::Release);
@@ -128,7 +128,7 @@ impl<T> Deque<T> {
         if top == bottom && unsafe { &*current }.slots.len() > FIRST_CAPACITY {
             // Release: as in `grow`.
             self.buffer.store(Box::into_raw(Buffer::new(FIRST_CAPACITY)), Ordering::Release);
-            // SAFETY: Q1, as above.
+            // SAFETY: Q1: the current buffer is alive.
             drop(unsafe { Box::from_raw(current) });
         }
     }

@@ -7,7 +7,7 @@ use std::{io, ptr};
 use super::pool::Pool;
 use super::shared::WorkerShared;
 use crate::base::report;
-use crate::driver::{self, AnyDriver, Completion, Driver, InFlight, Token, Wait};
+use crate::driver::{self, AnyDriver, Completion, Driver, InFlight, PollTimeout, Token};
 use crate::park::Single;
 
 /// A worker's driver, once it has been needed, and the operations in flight.
@@ -61,9 +61,9 @@ impl Io {
     /// Hands queued operations to the kernel, waits as `wait` allows, and wakes the tasks whose
     /// operations are complete.
     #[inline]
-    pub(super) fn poll(&mut self, wait: Wait) {
+    pub(super) fn poll(&mut self, wait: PollTimeout) {
         let Some(driver) = &mut self.driver else { return };
-        if wait == Wait::Poll && driver.in_flight() == 0 {
+        if wait == PollTimeout::Poll && driver.in_flight() == 0 {
             return;
         }
         if let Err(error) = driver.poll(wait, &mut self.completions) {

@@ -3,9 +3,9 @@
 //!
 //! The worker looks at its inboxes, its timers and its driver meanwhile, but runs no task. So a
 //! wait ends that the clock, the kernel, another worker or a thread ends. A wait that only a task
-//! of this worker can end would last forever. After [`PATIENCE`] it is reported, and the process is
+//! of this worker can end would last forever. After [`JUDGE_AFTER`] it is reported, and the process is
 //! aborted, unless the wait may still end. If it is not known which party can end the wait, it is
-//! reported, and the process is aborted after [`PATIENCE_MAX`]. A lock that was handed to a ready
+//! reported, and the process is aborted after [`ABORT_AFTER`]. A lock that was handed to a ready
 //! task of a blocked worker, for example, has a holder that has not noted itself yet.
 //!
 //! | the wait | may end |
@@ -26,15 +26,15 @@ use super::deadline::ending_at;
 use super::worker::{Outer, Worker, current};
 use crate::base::sync::atomic::Ordering;
 use crate::base::{clock, report};
-use crate::driver::Wait;
+use crate::driver::PollTimeout;
 use crate::park::{About, Purpose, Waiter};
 use crate::task::{self, Header, StartedEntry};
 
 /// How long a wait that only a task of this worker may end lasts at most.
-const PATIENCE: Duration = Duration::from_secs(1);
+const JUDGE_AFTER: Duration = Duration::from_secs(1);
 
 /// How long a wait lasts at most if it is not known which party can end it.
-const PATIENCE_MAX: Duration = Duration::from_secs(10);
+const ABORT_AFTER: Duration = Duration::from_secs(10);
 
 /// [`Host::hold`](crate::park::Host::hold).
 pub(super) fn hold(waiter: &Waiter, deadline: Option<Instant>) {
@@ -71,7 +71,7 @@ impl Worker {
             return self.hold_simulated(simulation, header, waiter);
         }
         let since = clock::now();
-        let mut judgement = (!has_deadline).then(|| since + PATIENCE);
+        let mut judgement = (!has_deadline).then(|| since + JUDGE_AFTER);
         loop {
             let now = clock::now();
             self.look_around(now);
@@ -80,7 +80,7 @@ impl Worker {
             }
             if judgement.is_some_and(|at| at <= now) {
                 self.judge_hook(header, waiter, now - since);
-                judgement = Some(now + PATIENCE);
+                judgement = Some(now + JUDGE_AFTER);
             }
             self.rest([self.timers.next(), judgement].into_iter().flatten().min());
         }
@@ -94,8 +94,8 @@ impl Worker {
         }
         if in_driver {
             let wait = match until {
-                None => Wait::Forever,
-                Some(until) => Wait::For(until.saturating_duration_since(clock::now())),
+                None => PollTimeout::Forever,
+                Some(until) => PollTimeout::For(until.saturating_duration_since(clock::now())),
             };
             self.io.borrow_mut().poll(wait);
             self.shared.wake_up();
@@ -113,7 +113,7 @@ impl Worker {
         match self.party(waiter) {
             Party::Elsewhere => {}
             Party::Here => self.give_up_hook(header, waiter),
-            Party::Unknown if lasted >= PATIENCE_MAX => {
+            Party::Unknown if lasted >= ABORT_AFTER => {
                 abort(self.describe_hook(
                     header,
                     waiter,
@@ -121,7 +121,7 @@ impl Worker {
                 ));
             }
             // The first judgement.
-            Party::Unknown if lasted < 2 * PATIENCE => report::say(self.describe_hook(
+            Party::Unknown if lasted < 2 * JUDGE_AFTER => report::say(self.describe_hook(
                 header,
                 waiter,
                 "If no other thread ends the wait within ten seconds, the process is aborted",

@@ -121,7 +121,7 @@ fn listen(waiter: &Waiter) {
 ///
 /// # Safety
 /// T1: the task lives.
-pub(crate) unsafe fn tell(task: *const Header) {
+pub(crate) unsafe fn notify_cancelled(task: *const Header) {
     // SAFETY: T1, the caller's promise.
     let header = unsafe { &*task };
     // Acquire: the worker was stored before the flag.

@@ -8,47 +8,49 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::deque::Taken;
-use super::idle_state::{STEAL_MAX, SeenQueues, Theft, WATCH_FIRST, WATCH_LAST, WATCH_PATIENCE};
+use super::idle_state::{STEAL_MAX, SeenQueues, Theft, WATCH_FIRST, WATCH_LAST, WATCH_NAPS};
 use super::shared::WorkerShared;
 use super::worker::Worker;
 use crate::base::sync::atomic::Ordering;
 use crate::base::{alarm, clock, local, outside};
-use crate::driver::Wait;
+use crate::driver::PollTimeout;
 use crate::park::Waiter;
 
 /// How often an idle worker returns memory to the system, and how many times before it sleeps for
-/// good.
+/// good. Row: `given-back-1000000`.
 const TIDY_PERIOD: Duration = Duration::from_secs(1);
 const TIDY_TIMES: u32 = 3;
-/// How long after an alarm a worker with nothing else to do checks for a deadlock.
+/// How long after an alarm a worker with nothing else to do checks for a deadlock. It moves no row:
+/// such a worker has nothing to do.
 const AFTER_ALARM: Duration = Duration::from_millis(1);
 
 /// How often a worker on a core of its own checks for messages before it sleeps: about ten
 /// microseconds in all. It does not yield its core meanwhile. On a machine that is busy with other
 /// processes each yield may cost a time slice, which is a hundred times the cost of sleeping and
-/// being woken.
+/// being woken. Row: `ping-pong-2`.
 const LOOKS_BEFORE_SLEEP: u32 = 1024;
 
-/// How often a worker that shares its core with other workers yields it before it sleeps.
+/// How often a worker that shares its core with other workers yields it before it sleeps. Row:
+/// `placement-pairs-8`.
 const YIELDS_BEFORE_SLEEP: u32 = 4;
 
 /// Longer than the time slice of a thread. A worker with a timer that is due earlier does not
-/// yield.
+/// yield. Row: `late-timer-2000`.
 const TIME_SLICE: Duration = Duration::from_millis(10);
 
 /// How often a task checks whether its wait is over before it parks: about three microseconds in
-/// all.
+/// all. Row: `apart-rendezvous`.
 const LOOKS_BEFORE_PARK: u32 = 128;
 
 /// How long an owner takes nothing out of its queue before an idle worker takes more of the tasks
-/// in it than a balance needs.
+/// in it than a balance needs. Row: `placement-blocked`.
 const LEFT_LYING: Duration = Duration::from_millis(5);
 
 impl Worker {
     /// Returns when there may be something to run, or the worker is to end.
     #[cold]
     pub(super) fn idle(&self) {
-        debug_assert!(!self.root_asked.get(), "the worker would not get to the root");
+        debug_assert!(!self.root_is_next.get(), "the worker would not get to the root");
         self.turns.set(self.pace.begin_anew());
         self.look_around(clock::now());
         if self.has_work() {
@@ -143,7 +145,7 @@ impl Worker {
             if self.pool.stopping.load(Ordering::SeqCst) {
                 return false;
             }
-            if quiet == WATCH_PATIENCE {
+            if quiet == WATCH_NAPS {
                 // One more nap after the flag is set. A spawn that missed the flag is visible after
                 // it.
                 self.pool.want_watch(true);
@@ -154,7 +156,7 @@ impl Worker {
             }
             let mut workers = self.pool.workers.iter().zip(&*seen);
             let spawned = workers.any(|(worker, seen)| worker.unstarted.span().1 != seen.queued.1);
-            if quiet == WATCH_PATIENCE {
+            if quiet == WATCH_NAPS {
                 if !spawned && !self.others_have_work() {
                     return false;
                 }
@@ -267,8 +269,8 @@ impl Worker {
             let rests = for_good && self.comes_to_rest(&mut until);
             if in_driver {
                 let wait = match until {
-                    None => Wait::Forever,
-                    Some(until) => Wait::For(until.saturating_duration_since(clock::now())),
+                    None => PollTimeout::Forever,
+                    Some(until) => PollTimeout::For(until.saturating_duration_since(clock::now())),
                 };
                 self.io.borrow_mut().poll(wait);
                 self.shared.wake_up();

@@ -8,29 +8,32 @@ use crate::base::clock;
 use crate::base::sync::atomic::Ordering;
 use crate::task::Header;
 
-/// The first nap of the watching worker.
+/// The first nap of the watching worker. Row: `placement-map-long`.
 pub(super) const WATCH_FIRST: Duration = Duration::from_micros(20);
-/// The longest nap of the watching worker.
+/// The longest nap of the watching worker. Row: `placement-blocked-beside`.
 pub(super) const WATCH_LAST: Duration = Duration::from_millis(1);
-/// The longest nap after tasks that were not worth stealing.
+/// The longest nap after tasks that were not worth stealing. Row: `spawn-batch-2`.
 pub(super) const WATCH_LAST_UNWORTHY: Duration = Duration::from_millis(10);
-/// Naps without a spawn before the worker stops watching.
-pub(super) const WATCH_PATIENCE: u32 = 8;
-/// What a theft costs, however many tasks are stolen.
+/// Naps without a spawn before the worker stops watching. Row: `lone-timeout`, whose CPU time has
+/// the naps.
+pub(super) const WATCH_NAPS: u32 = 8;
+/// What a theft costs, however many tasks are stolen. Row: `placement-map-short`.
 const TRIP: Duration = Duration::from_micros(1);
 /// Stolen tasks that keep their thief busy for less than this each, beside the trip, were not worth
-/// it.
+/// it. Rows: `placement-map-short`, `spawn-batch-2`.
 const WORTHY: Duration = Duration::from_nanos(500);
 /// If the owner runs more than this many tasks in the time that its thief needs for one, it runs
-/// them faster than they can be moved.
+/// them faster than they can be moved. Row: `placement-million`.
 const OWNER_FASTER: usize = 4;
 /// The number of tasks taken at once after tasks that were not worth it, so that their own time
-/// shows beside the trip's.
+/// shows beside the trip's. Row: `spawn-batch-2`.
 const STEAL_FIRST: usize = 2;
-/// The most tasks taken at once.
+/// The most tasks taken at once. Row: `placement-blocked`.
 pub(super) const STEAL_MAX: usize = 256;
 
 /// Yields of a core that take this long in all are slow: another thread has used up a time slice.
+/// Rows of this constant and the next two: `placement-pairs-8`, and `placement-mixed-8`, in which
+/// other workers compute.
 const SLOW_YIELD: Duration = Duration::from_micros(1_500);
 /// After a slow yield a worker does not yield for this many times as long.
 const YIELD_PAUSE_FIRST: u32 = 4;

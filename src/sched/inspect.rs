@@ -24,7 +24,8 @@ use crate::base::sync::atomic::Ordering;
 use crate::park::{About, Purpose, TraceSlot};
 use crate::task::{self, Header, SeenTask, StartedEntry, TaskFiber};
 
-/// A worker with more unstarted tasks than this counts them and does not look at each.
+/// A worker with more unstarted tasks than this counts them and does not look at each: a limit of
+/// dumps, which no row measures.
 const UNSTARTED_MAX: usize = 10_000;
 
 /// What a task does at the moment.
@@ -143,7 +144,7 @@ pub(crate) fn trace(header: &Header) -> Option<Backtrace> {
     let slot = TraceSlot::new(None);
     let running = header.running();
     // SAFETY: T6: the task is resumed below, and then switches away again.
-    unsafe { running.parker.ask_for_trace(&raw const slot) };
+    unsafe { running.parker.request_trace(&raw const slot) };
     let outer = Outer::leave_for(header, running.open_frames.get());
     // SAFETY: T1: it is parked here, so its fiber is in the slot.
     let fiber = unsafe { &mut *running.fiber.get().cast::<TaskFiber>() };
@@ -163,9 +164,9 @@ pub(crate) fn trace_root() -> Option<Backtrace> {
     }
     let slot = TraceSlot::new(None);
     // SAFETY: T6: the root is resumed at the next turn, which this task waits for below.
-    unsafe { root.running().parker.ask_for_trace(&raw const slot) };
+    unsafe { root.running().parker.request_trace(&raw const slot) };
     // The very next turn is the root's, so nothing else can have resumed it before.
-    worker.ask_root();
+    worker.give_turn_to_root();
     try_yield();
     slot.into_inner()
 }

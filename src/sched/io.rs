@@ -20,8 +20,8 @@ use super::unblock::unblock;
 use super::worker::{self, Worker};
 use crate::base::clock;
 use crate::driver::{
-    self, AtOnce, Completion, Driver, InFlight, Interest, Op, OwnedDescriptor, Started, Thread,
-    Token, Wait,
+    self, AtOnce, Completion, Driver, InFlight, Interest, Op, OwnedDescriptor, PollTimeout,
+    StartedOp, Thread, Token,
 };
 use crate::park::{self, About, Mode, Outcome, Single, Waiter, What};
 use crate::task::{self, Header};
@@ -113,9 +113,9 @@ unsafe fn wait_for(op: &Op<'_>, attempted: bool, deadline: Option<Instant>) -> i
 /// How a wait ended.
 enum Waited {
     Done(io::Result<u32>),
-    /// As [`Started::Blocking`].
+    /// As [`StartedOp::Blocking`].
     Blocking,
-    /// As [`Started::Untold`].
+    /// As [`StartedOp::Untold`].
     Untold,
 }
 
@@ -231,10 +231,10 @@ unsafe fn fly(
         // SAFETY: S3: the caller's promise covers the memory. This frame waits for the completion
         // whatever happens.
         match unsafe { driver.start(&flight.shared.op, token_of(flight)) } {
-            Started::Pending => {}
-            Started::Done(result) => return Err(Waited::Done(result)),
-            Started::Blocking => return Err(Waited::Blocking),
-            Started::Untold => return Err(Waited::Untold),
+            StartedOp::Pending => {}
+            StartedOp::Done(result) => return Err(Waited::Done(result)),
+            StartedOp::Blocking => return Err(Waited::Blocking),
+            StartedOp::Untold => return Err(Waited::Untold),
         }
         if let Some(deadline) = deadline {
             alarm.flight.set(ptr::from_ref(flight));
@@ -308,15 +308,15 @@ unsafe fn wait_on_thread(op: &Op<'_>, attempted: bool, deadline: Option<Instant>
     // SAFETY: S3: the caller's promise covers the memory. Between two polls, this driver keeps
     // nothing of an operation that it has not completed.
     match unsafe { thread.start(&flight, Token::new(0)) } {
-        Started::Pending => {}
-        Started::Done(result) => return Waited::Done(result),
-        Started::Blocking => return Waited::Blocking,
-        Started::Untold => return Waited::Untold,
+        StartedOp::Pending => {}
+        StartedOp::Done(result) => return Waited::Done(result),
+        StartedOp::Blocking => return Waited::Blocking,
+        StartedOp::Untold => return Waited::Untold,
     }
     loop {
         let wait = match first {
-            Some(at) => Wait::For(at.saturating_duration_since(clock::now())),
-            None => Wait::Forever,
+            Some(at) => PollTimeout::For(at.saturating_duration_since(clock::now())),
+            None => PollTimeout::Forever,
         };
         blocks(true);
         let polled = thread.poll(wait, &mut completions);

@@ -10,7 +10,7 @@ use super::placement::Moment;
 use super::worker::{Outer, Worker};
 use crate::base::sync::atomic::Ordering;
 use crate::base::{clock, local};
-use crate::driver::Wait;
+use crate::driver::PollTimeout;
 use crate::task::{self, Header, Running};
 
 impl Worker {
@@ -23,7 +23,7 @@ impl Worker {
             local.open_frames.set(0);
         });
         task::note_none();
-        self.io.borrow_mut().poll(Wait::Poll);
+        self.io.borrow_mut().poll(PollTimeout::Poll);
         self.receive();
         self.pace.note_look(now);
         if self.places {
@@ -62,7 +62,7 @@ impl Worker {
             // SAFETY: T2: the message's reference.
             let header = unsafe { &*task };
             interrupt(header);
-            // SAFETY: T2, as above.
+            // SAFETY: T2: the message's reference.
             unsafe { Header::release(task) };
         });
     }
@@ -103,7 +103,7 @@ impl Worker {
         let others_compute = oldest < next || !self.preempted.is_empty();
         // A slice that has not begun begins now.
         let is_slice_over = self.restraint.note_used_up(others_compute);
-        if self.root_asked.get() || !self.ready.is_empty() {
+        if self.root_is_next.get() || !self.ready.is_empty() {
             return true;
         }
         if !is_slice_over {

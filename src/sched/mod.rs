@@ -41,6 +41,11 @@
 //!   [`turn`], [`simulated`], [`life`]
 //! - what tasks ask of their worker: [`mod@spawn`], [`mod@unblock`], [`io`], [`inspect`]
 //!
+//! # Tuning
+//! A constant that was chosen by measurement names the row of `ecru-bench` that it moves. A change of
+//! such a constant shows that row before and after. Other constants are limits, or parts of a
+//! structure.
+//!
 //! [`runnable`], [`steering`], [`simulation`] and [`simulated`] belong to simulated runs, and are
 //! compiled with the feature `sim` only.
 
@@ -80,7 +85,7 @@ mod turn;
 mod unblock;
 mod worker;
 
-pub(crate) use host::{cancel_timer, set_timer, tell, try_yield};
+pub(crate) use host::{cancel_timer, notify_cancelled, set_timer, try_yield};
 pub use placement::Placement;
 pub(crate) use pool::{Deadlock, Pool, Settings, WORKERS_MAX};
 #[cfg(feature = "sim")]
@@ -97,7 +102,7 @@ pub(crate) use spawn::{
     spawn_only, workers_here,
 };
 #[cfg(feature = "sim")]
-pub(crate) use steering::{After, Choice, Stop};
+pub(crate) use steering::{After, NextTurn, Stop};
 pub(crate) use timers::Timer;
 pub(crate) use unblock::look_up;
 pub use unblock::unblock;

@@ -44,14 +44,15 @@ use crate::base::sync::atomic::Ordering;
 use crate::base::{clock, random};
 use crate::task::Header;
 
-/// A worker that has not looked around for this long is no target, unless it is idle.
+/// A worker that has not looked around for this long is no target, unless it is idle. Row:
+/// `placement-mixed`.
 const STALE: Duration = Duration::from_millis(1);
-/// The most tasks in one hand-over.
+/// The most tasks in one hand-over. Row: `placement-pool-early`.
 const BATCH_MAX: usize = 64;
 
 /// What to do with a task that was about to start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Placed {
     /// The task starts here. `is_watched` tells whether its life is to be recorded.
     Here { is_watched: bool },
     /// The task has been handed to another worker.
@@ -63,19 +64,19 @@ impl Worker {
     /// or younger tasks, over if that is better.
     ///
     /// # Safety
-    /// T1: the task is in no queue, and its queue's reference is the caller's. [`Verdict::Moved`]
+    /// T1: the task is in no queue, and its queue's reference is the caller's. [`Placed::Moved`]
     /// means that the reference has been given away.
     #[inline]
-    pub(super) unsafe fn place(&self, task: *const Header) -> Verdict {
+    pub(super) unsafe fn place(&self, task: *const Header) -> Placed {
         // SAFETY: T1, the caller's promise.
         let header = unsafe { &*task };
         let score = self.pool.sites.score(header.spawned_at());
         // SAFETY: T1, the caller's promise.
         if score != 0 && may_be_handed_over(header, self.shared) && unsafe { self.hand_over(task) }
         {
-            return Verdict::Moved;
+            return Placed::Moved;
         }
-        Verdict::Here { is_watched: self.is_to_be_watched(score) }
+        Placed::Here { is_watched: self.is_to_be_watched(score) }
     }
 
     #[inline]
@@ -117,8 +118,8 @@ impl Worker {
                 self.shared.unstarted.push(younger);
                 break;
             }
-            // SAFETY: T1, as above. Only a join on this worker could start it, and this worker is
-            // in its loop.
+            // SAFETY: T1: taken out of the queue just now. Only a join on this worker could start
+            // it, and this worker is in its loop.
             unsafe { batch.push(younger) };
         }
         let moves = batch.len() == 0;
@@ -217,7 +218,7 @@ mod tests {
     use crate::sched::shared::WorkerShared;
     use crate::task::{Header, VTable};
 
-    const VTABLE: VTable = VTable::bare(crate::sched::tell);
+    const VTABLE: VTable = VTable::bare(crate::sched::notify_cancelled);
 
     /// The victim of a theft may start the task by a join while the thief decides where it goes.
     #[test]

@@ -16,7 +16,7 @@
 //! time either, the watcher takes all of its tasks. It also takes all tasks of an inbox that the
 //! owner did not empty during a nap.
 //!
-//! After `WATCH_PATIENCE` naps without a spawn it sets `watch_wanted` and sleeps for good. The next
+//! After `WATCH_NAPS` naps without a spawn it sets `watch_wanted` and sleeps for good. The next
 //! spawn wakes a worker to watch again: one system call for many spawns. No fence orders the flag
 //! and the queues, because every spawn would pay for it. Instead the watcher takes one more nap
 //! after it has set the flag, by which time a spawn that missed the flag is visible.
@@ -36,7 +36,7 @@ use super::shared::WorkerShared;
 use crate::base::clock;
 use crate::base::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::coroutine::StackPool;
-use crate::driver::{self, Choice, DriverKind};
+use crate::driver::{self, DriverChoice, DriverKind};
 
 /// The most workers of a pool. More make no sense on today's machines.
 pub(crate) const WORKERS_MAX: usize = 1024;
@@ -110,7 +110,7 @@ pub(crate) struct Pool {
     next: AtomicUsize,
     pub(super) threads: Mutex<Vec<JoinHandle<()>>>,
     /// The driver that all workers use, once one of them has needed it.
-    choice: OnceLock<Choice>,
+    choice: OnceLock<DriverChoice>,
 }
 
 impl Pool {
@@ -143,7 +143,7 @@ impl Pool {
     }
 
     /// Returns which driver the workers use. The first call decides. An error decides nothing.
-    pub(crate) fn driver(&self) -> io::Result<&Choice> {
+    pub(crate) fn driver(&self) -> io::Result<&DriverChoice> {
         if let Some(choice) = self.choice.get() {
             return Ok(choice);
         }
@@ -237,7 +237,8 @@ impl Pool {
 // SAFETY: S5: the pointer in `run` is used only under its lock, while the scope that it names
 // exists.
 unsafe impl Send for Pool {}
-// SAFETY: S5, as above.
+// SAFETY: S5: the pointer in `run` is used only under its lock, while the scope that it names
+// exists.
 unsafe impl Sync for Pool {}
 
 impl Drop for Pool {

@@ -53,7 +53,7 @@ impl ReadyQueue {
         let mut task = unsafe { self.first.get().as_ref() };
         while let Some(header) = task {
             each(header);
-            // SAFETY: T1, as above.
+            // SAFETY: T1: a queued task lives.
             task = unsafe { header.next.load(Ordering::Relaxed).cast_const().as_ref() };
         }
     }

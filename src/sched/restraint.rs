@@ -15,7 +15,7 @@
 //!
 //! So the worker learns from the tasks that it starts. A task that uses up the budget of its first
 //! turn doubles the *pause* before the next unstarted task may begin ahead of others, from
-//! [`FIRST`] to [`LAST`]. A task that waits or ends before that halves the pause, down to none.
+//! [`SLICE`] to [`PAUSE_MAX`] slices. A task that waits or ends before that halves the pause, down to none.
 //! Idle workers may steal unstarted tasks at any time.
 //!
 //! | pause | at a turn with unstarted tasks and others |
@@ -28,12 +28,13 @@ use std::time::{Duration, Instant};
 
 use crate::base::clock;
 
-/// How long a task may compute while other preempted tasks wait.
+/// How long a task may compute while other preempted tasks wait. It is also the first pause. Row:
+/// `fan-out`.
 const SLICE: Duration = Duration::from_millis(1);
-/// The first pause, in nanoseconds.
-const FIRST: u64 = 1_000_000;
-/// The longest pause: how long one computing task may keep the next unstarted one from beginning.
-const LAST: u64 = 16 * FIRST;
+const SLICE_NS: u64 = SLICE.as_nanos() as u64;
+/// The longest pause, in slices: how long one computing task may keep the next unstarted one from
+/// beginning. Row: `fan-out`.
+const PAUSE_MAX: u64 = 16;
 
 /// See the module.
 #[derive(Debug)]
@@ -110,9 +111,9 @@ impl Restraint {
         let pause = self.pause.get();
         if self.used_up.get() {
             self.since.set(clock::now());
-            self.pause.set((pause * 2).clamp(FIRST, LAST));
+            self.pause.set((pause * 2).clamp(SLICE_NS, PAUSE_MAX * SLICE_NS));
         } else {
-            self.pause.set(if pause > FIRST { pause / 2 } else { 0 });
+            self.pause.set(if pause > SLICE_NS { pause / 2 } else { 0 });
         }
     }
 }

@@ -209,7 +209,7 @@ impl Worker {
             Intent::Park => {}
             // SAFETY: T1: it is in no queue.
             Intent::Yield => unsafe { self.ready.push(task) },
-            // SAFETY: T1, as above.
+            // SAFETY: T1: it is in no queue.
             Intent::MakeRoom => unsafe { self.preempted.push(task) },
         }
     }
@@ -287,7 +287,8 @@ fn fail_to_start(task: *const Header, error: &io::Error, in_place: bool) {
     // The task that the thread ran before has nothing to do with this.
     let before = local::with(|local| local.task.replace(ptr::null()));
     crate::park::no_suspend(|| {
-        // SAFETY: T3, as above.
+        // SAFETY: T3: the worker has set `started`. Without a stack for the task, the closure is
+        // dropped on the scheduler's own stack, where it must not wait.
         unsafe { Header::refuse(task, text) };
     });
     local::with(|local| local.task.set(before));

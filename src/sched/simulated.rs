@@ -35,12 +35,12 @@ use super::interrupt::interrupt;
 use super::runnable::Runnable;
 use super::shared::WorkerShared;
 use super::simulation::{Simulation, Turn};
-use super::steering::{After, Choice, Stop};
+use super::steering::{After, NextTurn, Stop};
 use super::worker::{Worker, current};
 use crate::base::sync::atomic::Ordering;
 use crate::base::{clock, local, simulated};
 use crate::coroutine::switch::Suspender;
-use crate::driver::Wait;
+use crate::driver::PollTimeout;
 use crate::park::{self, Host, Intent, Mode, Purpose, Single, Waiter, What};
 use crate::task::{self, CancelReason, Header, StartedEntry, TaskId, cancel};
 
@@ -218,9 +218,9 @@ impl Simulation {
     }
 
     /// Gives a task the turn.
-    fn give_turn(&self, task: &Header, ordinal: u64, choice: Choice, is_root: bool) {
+    fn give_turn(&self, task: &Header, ordinal: u64, choice: NextTurn, is_root: bool) {
         self.director.borrow_mut().meet(task, ordinal);
-        let Choice { budget, cancel, watch, .. } = choice;
+        let NextTurn { budget, cancel, watch, .. } = choice;
         let holds = watch && !is_root;
         if holds {
             // Released by `account`.
@@ -251,8 +251,8 @@ impl Worker {
     /// Takes one turn. Returns true when the root is to run.
     fn simulated_turn(&self, simulation: &Simulation) -> bool {
         self.account(simulation);
-        self.look_simulated(simulation, Wait::Poll);
-        if self.root_asked.take() {
+        self.look_simulated(simulation, PollTimeout::Poll);
+        if self.root_is_next.take() {
             return true;
         }
         self.gather(simulation);
@@ -274,13 +274,14 @@ impl Worker {
             local::with(|local| local.budget.set(choice.budget));
             return true;
         }
-        // SAFETY: T1, as above.
+        // SAFETY: T1: it was in the list of this worker's tasks that can run.
         if unsafe { &*task }.has_fiber.get() {
-            // SAFETY: T1, as above.
+            // SAFETY: T1: it was in the list of this worker's tasks that can run.
             unsafe { self.resume(task, choice.budget) };
         } else {
             local::with(|local| local.budget.set(choice.budget));
-            // SAFETY: T1, as above, with the queue's reference.
+            // SAFETY: T1: it was in the list of this worker's tasks that can run, with the queue's
+            // reference.
             unsafe { self.start_if_first(task, false) };
         }
         false
@@ -293,13 +294,13 @@ impl Worker {
         simulation: &Simulation,
         task: &Header,
         ordinal: u64,
-        choice: Choice,
-    ) -> Choice {
+        choice: NextTurn,
+    ) -> NextTurn {
         if !simulation.director.borrow_mut().cuts_off(task, ordinal) {
             return choice;
         }
         pierce(self, task);
-        Choice { budget: 0, ..choice }
+        NextTurn { budget: 0, ..choice }
     }
 
     /// Tells the director how the last turn ended.
@@ -385,7 +386,7 @@ impl Worker {
     }
 
     /// Looks at the driver, the inboxes, the timers and the alarms.
-    pub(super) fn look_simulated(&self, simulation: &Simulation, wait: Wait) {
+    pub(super) fn look_simulated(&self, simulation: &Simulation, wait: PollTimeout) {
         task::hear_of_hook();
         // Hooks and callbacks run here, on behalf of no task.
         local::with(|local| {
@@ -413,7 +414,7 @@ impl Worker {
                 foreign =
                     Some(format!("{} ended the wait of {}", thread_of(self.shared), about(header)));
             }
-            // SAFETY: T1, as above.
+            // SAFETY: T1: it came through the inbox of this worker, so it lives and is in no queue.
             unsafe { self.ready.push(task) };
         });
         self.shared.receive_cancelled(|task| {
@@ -425,14 +426,14 @@ impl Worker {
                 foreign = Some(format!("another thread cancelled {}", header.description()));
             }
             interrupt(header);
-            // SAFETY: T2, as above.
+            // SAFETY: T2: the message's reference.
             unsafe { Header::release(task) };
         });
         self.shared.take_inbound(|task| {
             // SAFETY: T1: as for the woken ones. The reference is the queue's.
             let header = unsafe { &*task };
             foreign = Some(format!("another thread spawned {}", header.description()));
-            // SAFETY: T1, as above.
+            // SAFETY: T1: as for the woken ones. The reference is the queue's.
             unsafe { self.ready.push(task) };
         });
         if let Some(call) = foreign {
@@ -444,14 +445,14 @@ impl Worker {
     /// Blocks until the wait of `header`, which is inside the panic hook, is over. Time goes on,
     /// but no task runs.
     pub(super) fn hold_simulated(&self, simulation: &Simulation, header: &Header, waiter: &Waiter) {
-        let mut wait = Wait::Poll;
+        let mut wait = PollTimeout::Poll;
         loop {
             self.look_simulated(simulation, wait);
             if waiter.is_over() && self.ready.take(header) {
                 return;
             }
             let Some(next) = self.next_simulated() else { self.give_up_hook(header, waiter) };
-            wait = Wait::For(next.saturating_duration_since(clock::common_now()));
+            wait = PollTimeout::For(next.saturating_duration_since(clock::common_now()));
         }
     }
 
@@ -504,7 +505,7 @@ impl Worker {
             return simulation.director.borrow_mut().out_of_time();
         }
         let left = next.checked_duration_since(clock::common_now()).unwrap_or(Duration::ZERO);
-        self.look_simulated(simulation, Wait::For(left));
+        self.look_simulated(simulation, PollTimeout::For(left));
     }
 }
 

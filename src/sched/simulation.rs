@@ -7,7 +7,7 @@ use std::ptr;
 use std::time::Instant;
 
 use super::runnable::Runnable;
-use super::steering::{After, Choice, Stop};
+use super::steering::{After, NextTurn, Stop};
 use crate::coroutine::Stack;
 use crate::park::Single;
 use crate::task::Header;
@@ -22,7 +22,7 @@ const LARGE_STACKS_KEPT: usize = 4;
 /// they become ready for the first time.
 pub(crate) trait Director {
     /// Picks one of the tasks that can run. There is at least one.
-    fn next(&mut self, ready: &Runnable) -> Choice;
+    fn next(&mut self, ready: &Runnable) -> NextTurn;
 
     /// Called before each turn of a task.
     fn meet(&mut self, task: &Header, ordinal: u64);

@@ -2,7 +2,7 @@
 
 /// What a task may do in its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Choice {
+pub(crate) struct NextTurn {
     /// The task's place among those that can run.
     pub(crate) index: usize,
     /// How many decision points the task may pass before it gives the thread back.

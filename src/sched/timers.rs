@@ -363,7 +363,7 @@ mod tests {
         let (far, near) = (alarm(), alarm());
         // SAFETY: W1: the alarms outlive the wheel's use of them.
         unsafe { timers.set(&far.timer, start + Duration::from_secs(1 << 40)) };
-        // SAFETY: W1, as above.
+        // SAFETY: W1: the alarms outlive the wheel's use of them.
         unsafe { timers.set(&near.timer, start + Duration::from_secs(1 << 34)) };
         let (rang, _) = run_until_rung(&timers, &near);
         assert!(rang >= start + Duration::from_secs(1 << 34) && !far.rang.get());

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "runs tasks by pointer")]
 
 use super::pace::Pause;
-use super::placing::Verdict;
+use super::placing::Placed;
 use super::worker::Worker;
 use crate::base::{clock, local};
 use crate::task::{FIRST_ALLOWANCE, Header};
@@ -77,14 +77,14 @@ impl Worker {
         let (Pause::GoOn(turns) | Pause::Look(turns)) = pause;
         self.turns.set(turns);
         if matches!(pause, Pause::GoOn(_)) {
-            return self.root_asked.take();
+            return self.root_is_next.take();
         }
         self.look_around(now);
         // Before the root, since a task that makes dumps may ask for the root in each of its turns.
         if self.pace.is_promotion_due() {
             self.promote();
         }
-        if self.root_asked.take() {
+        if self.root_is_next.take() {
             return true;
         }
         if RESTRAINED && self.restraint.is_over() {
@@ -117,7 +117,7 @@ impl Worker {
     #[inline(always)]
     unsafe fn place_or_begin(&self, task: *const Header) {
         // SAFETY: T1, the caller's promise.
-        let Verdict::Here { is_watched } = (unsafe { self.place(task) }) else { return };
+        let Placed::Here { is_watched } = (unsafe { self.place(task) }) else { return };
         if !is_watched {
             // SAFETY: T1, the caller's promise.
             unsafe { self.begin(task) };
@@ -125,7 +125,7 @@ impl Worker {
         }
         // SAFETY: T1, the caller's promise.
         let site = unsafe { &*task }.spawned_at();
-        // SAFETY: T1, as above.
+        // SAFETY: T1, the caller's promise.
         if let Some(ended) = unsafe { self.begin(task) } {
             // SAFETY: T1: it was started here just now.
             unsafe { self.watch_task(task, site, ended) };
@@ -152,11 +152,11 @@ impl Worker {
         let header = unsafe { &*task };
         if header.has_fiber.get() {
             let budget = self.pace.budget_of(header.running());
-            // SAFETY: T1, as above.
+            // SAFETY: T1, the caller's promise.
             unsafe { self.resume(task, budget) };
         } else {
             local::with(|local| local.budget.set(u32::from(FIRST_ALLOWANCE)));
-            // SAFETY: T1, as above.
+            // SAFETY: T1, the caller's promise.
             unsafe { self.start_if_first(task, false) };
         }
     }

@@ -190,9 +190,9 @@ unsafe fn run_job<F: FnOnce() -> T, T>(data: *const ()) {
     let frame = data.cast_mut().cast::<JobFrame<F, T>>();
     // SAFETY: U1: the frame waits, and only this thread touches the field until it ends the wait.
     let closure = unsafe { &mut (*frame).closure }.take().expect("a job runs once");
-    // SAFETY: U1, as above.
+    // SAFETY: U1: the frame waits, and only this thread touches the field until it ends the wait.
     let (node, bindings) = (unsafe { (*frame).node }, unsafe { (*frame).bindings });
-    // SAFETY: U1, as above.
+    // SAFETY: U1: the frame waits, and only this thread touches the field until it ends the wait.
     let kept = unsafe { &(*frame).kept };
     task::set_node(node);
     local::with(|local| local.bindings.set(bindings));
@@ -202,9 +202,9 @@ unsafe fn run_job<F: FnOnce() -> T, T>(data: *const ()) {
     kept.leave(Leave::Ended);
     task::set_node(ptr::null());
     local::with(|local| local.bindings.set(ptr::null()));
-    // SAFETY: U1, as above.
+    // SAFETY: U1: the frame waits, and only this thread touches the field until it ends the wait.
     unsafe { (*frame).result = Some(result) };
-    // SAFETY: U1, as above.
+    // SAFETY: U1: the frame waits, and only this thread touches the field until it ends the wait.
     let wait = unsafe { (*frame).wait };
     // SAFETY: S4: only this thread ends the wait. This is the last access.
     unsafe { Single::wake(wait) };

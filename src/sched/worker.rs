@@ -27,7 +27,7 @@ use crate::coroutine::switch::Fiber;
 use crate::driver;
 use crate::task::Header;
 
-/// How many stacks a worker keeps for itself.
+/// How many stacks a worker keeps for itself. Row: `spawn-batch-2`.
 const STACKS_KEPT: usize = 1024;
 
 /// The part of a worker that only its own thread touches.
@@ -63,7 +63,7 @@ pub(crate) struct Worker {
     /// The number of its tasks that wait for closures on the blocking pool.
     pub(super) unblocking: Cell<usize>,
     /// The root runs at the next turn, to leave its stack trace.
-    pub(super) root_asked: Cell<bool>,
+    pub(super) root_is_next: Cell<bool>,
     /// The run is over: the scheduler returns.
     pub(super) finished: Cell<bool>,
     /// How a simulated run is scheduled. `None` on all other workers.
@@ -124,7 +124,7 @@ impl Worker {
             root: Cell::new(ptr::null()),
             scheduler: Cell::new(ptr::null_mut()),
             unblocking: Cell::new(0),
-            root_asked: Cell::new(false),
+            root_is_next: Cell::new(false),
             finished: Cell::new(false),
             #[cfg(feature = "sim")]
             simulation: None,
@@ -158,8 +158,8 @@ impl Worker {
     }
 
     /// Gives the next turn to the root, which is parked.
-    pub(super) fn ask_root(&self) {
-        self.root_asked.set(true);
+    pub(super) fn give_turn_to_root(&self) {
+        self.root_is_next.set(true);
         self.turns.set(0);
     }
 }

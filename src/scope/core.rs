@@ -234,9 +234,9 @@ impl ScopeCore {
         let queued = match start {
             // SAFETY: T1, by this function's contract.
             Start::Anywhere => unsafe { sched::spawn(task, self.pool) },
-            // SAFETY: T1, as above.
+            // SAFETY: T1, by this function's contract.
             Start::Here => unsafe { sched::spawn_local(task, self.pool) },
-            // SAFETY: T1, as above.
+            // SAFETY: T1, by this function's contract.
             Start::Beside(places) => unsafe { sched::spawn_beside(task, self.pool, places) },
         };
         if !queued {
@@ -269,7 +269,7 @@ impl ScopeCore {
             Ok(value) => {
                 // A load is enough: no child is left that could add itself.
                 if !self.panicked.load(Ordering::Acquire).is_null()
-                    && let Some(panic) = self.look_for_panic()
+                    && let Some(panic) = self.find_panic()
                 {
                     // Dropped before the panic begins: a second panic during unwinding would abort
                     // the process.
@@ -407,7 +407,8 @@ impl ScopeCore {
                     // SAFETY: S5: this child has cleared the bit, so the scope waits for the call
                     // below. The slot was written before the bit was set.
                     let slot = unsafe { *core.waiter.get() };
-                    // SAFETY: S5, as above.
+                    // SAFETY: S5: this child has cleared the bit, so the scope waits for the call
+                    // below. The slot was written before the bit was set.
                     let wait = unsafe { slot.assume_init() };
                     // SAFETY: S4: only this child ends the wait. This is the last access.
                     unsafe { Single::wake(wait) };
@@ -444,12 +445,12 @@ impl ScopeCore {
     pub(crate) fn unclaimed_panic(&self) -> Option<Box<dyn Any + Send>> {
         // A load is enough: no child is left that could add itself.
         let none = self.panicked.load(Ordering::Acquire).is_null();
-        if none { None } else { self.look_for_panic().map(|panic| panic.payload) }
+        if none { None } else { self.find_panic().map(|panic| panic.payload) }
     }
 
     /// The same, with what is known of the panic.
     pub(crate) fn unclaimed_and_located(&self) -> Option<Box<dyn Any + Send>> {
-        let ChildPanic { payload, thrown, .. } = self.look_for_panic()?;
+        let ChildPanic { payload, thrown, .. } = self.find_panic()?;
         Some(match thrown {
             Some(thrown) => task::unsplit(payload, thrown),
             None => payload,
@@ -457,7 +458,7 @@ impl ScopeCore {
     }
 
     #[cold]
-    fn look_for_panic(&self) -> Option<ChildPanic> {
+    fn find_panic(&self) -> Option<ChildPanic> {
         let mut first = None;
         let mut task = self.panicked.swap(ptr::null_mut(), Ordering::Acquire).cast_const();
         while !task.is_null() {
@@ -512,8 +513,12 @@ impl<B: Body> Erased<B> {
     };
 }
 
-const UPCALLS: Upcalls =
-    Upcalls { panicked: note_panic, left: lose_panic, ended: child_ended, tell: sched::tell };
+const UPCALLS: Upcalls = Upcalls {
+    panicked: note_panic,
+    left: lose_panic,
+    ended: child_ended,
+    notify_cancelled: sched::notify_cancelled,
+};
 
 unsafe fn note_panic(task: *const Header) {
     // SAFETY: T2: the running task holds a reference.
@@ -521,9 +526,9 @@ unsafe fn note_panic(task: *const Header) {
     // SAFETY: S5: the scope waits for this task.
     let core = unsafe { &*scope };
     core.note_panic(task);
-    // SAFETY: T2: as above.
+    // SAFETY: T2: the running task holds a reference.
     if simulated::is_simulated() && !unsafe { &*task }.has_handle() {
-        // SAFETY: S5: as above.
+        // SAFETY: T2, S5: the caller's reference, and the scope waits for this task.
         unsafe { lose_panic(task) };
     }
 }
@@ -546,7 +551,7 @@ unsafe fn lose_panic(task: *const Header) {
         if header.is_hushed() || (at != task && header.has_handle()) {
             return;
         }
-        // SAFETY: S5, as above.
+        // SAFETY: S5: that scope has not returned either, because the task is alive.
         let Some(core) = (unsafe { header.scope.cast::<ScopeCore>().as_ref() }) else { return };
         at = core.group.owner();
     }
@@ -566,7 +571,7 @@ pub(super) fn refuse_to_spawn(task: *const Header, start: Start) -> ! {
     let header = unsafe { &*task };
     header.started.store(true, Ordering::Relaxed);
     let (scope, daemon) = (header.scope, header.daemon);
-    // SAFETY: T3, as above.
+    // SAFETY: T3: no other thread has started the task, nor can start it.
     unsafe { Header::refuse(task, String::new()) };
     // The result is not reported as unseen: the panic below tells the spawner.
     header.claim_result();

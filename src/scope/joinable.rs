@@ -27,7 +27,7 @@ pub trait Internals {
     /// Returns the handle's task.
     fn task(&self) -> TaskRef<'_>;
     /// Cancels the task.
-    fn ask_to_stop(&self);
+    fn cancel_task(&self);
     /// See [`JoinHandle::join`].
     fn join_it(&self) -> Result<Self::Output, JoinError>;
     /// Takes the result of a task that has ended.
@@ -51,7 +51,7 @@ impl<T> Internals for JoinHandle<'_, T> {
         TaskRef(self.header())
     }
 
-    fn ask_to_stop(&self) {
+    fn cancel_task(&self) {
         self.cancel();
     }
 
@@ -82,7 +82,7 @@ impl<T: Clone + Sync> Internals for SharedHandle<'_, T> {
         TaskRef(self.header())
     }
 
-    fn ask_to_stop(&self) {
+    fn cancel_task(&self) {
         self.cancel();
     }
 
@@ -108,8 +108,8 @@ impl<H: Internals + ?Sized> Internals for &H {
         (**self).task()
     }
 
-    fn ask_to_stop(&self) {
-        (**self).ask_to_stop();
+    fn cancel_task(&self) {
+        (**self).cancel_task();
     }
 
     #[track_caller]

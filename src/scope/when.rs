@@ -116,7 +116,8 @@ struct When {
 // SAFETY: S5/T1: the task and the slot stay until the task has been queued. By the protocol, one
 // thread at a time uses them.
 unsafe impl Send for When {}
-// SAFETY: S5/T1, as above.
+// SAFETY: S5/T1: the task and the slot stay until the task has been queued. By the protocol, one
+// thread at a time uses them.
 unsafe impl Sync for When {}
 
 impl When {
@@ -133,7 +134,7 @@ impl When {
         let task = self.entry.task;
         // SAFETY: T1: the task was in no queue until now.
         if !unsafe { sched::spawn_only(task, self.entry.pool) } {
-            // SAFETY: T1, as above. The task's scope waits for it, and the run waits for the scope.
+            // SAFETY: T1: the task lives. Its scope waits for it, and the run waits for the scope.
             unsafe { self.remote.spawn(task) };
         }
     }

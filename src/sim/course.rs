@@ -42,7 +42,7 @@ use crate::base::{clock, report, simulated};
 use crate::diag::{self, TaskTree};
 use crate::driver::World;
 use crate::park;
-use crate::sched::{self, After, Choice, Director, Pool, Runnable, Stop};
+use crate::sched::{self, After, Director, NextTurn, Pool, Runnable, Stop};
 use crate::scope::PanicPayload;
 use crate::task::{self, Header};
 
@@ -492,19 +492,19 @@ pub(super) struct Guide {
 }
 
 impl Director for Guide {
-    fn next(&mut self, ready: &Runnable) -> Choice {
-        let plain = |index| Choice { index, budget: PLAIN_BUDGET, cancel: false, watch: false };
+    fn next(&mut self, ready: &Runnable) -> NextTurn {
+        let plain = |index| NextTurn { index, budget: PLAIN_BUDGET, cancel: false, watch: false };
         match self.course.phase.get() {
             Phase::Runs => {
                 let choice = self.course.pilot.borrow_mut().next(ready);
                 // Only a task that is watched can be described after its turn.
                 let watch = choice.watch || !self.course.invariants.borrow().is_empty();
-                Choice { watch, ..choice }
+                NextTurn { watch, ..choice }
             }
             // The task that looks has become ready last.
             Phase::Looks => plain(ready.len() - 1),
             // With no budget, the next wait finds out that it is ended by force.
-            Phase::Ends if simulated::ends_by_force() => Choice { budget: 0, ..plain(0) },
+            Phase::Ends if simulated::ends_by_force() => NextTurn { budget: 0, ..plain(0) },
             Phase::Ends => plain(0),
         }
     }

@@ -19,7 +19,7 @@ use super::strategy::{Pct, Random, Strategy, in_turn};
 use super::trace::{Step, Steps, Trace};
 use crate::base::hash::HashMap;
 use crate::driver::{DrawnFault, Struck, Trouble};
-use crate::sched::{After, Choice, Runnable, Stop};
+use crate::sched::{After, NextTurn, Runnable, Stop};
 
 /// A budget that no turn uses up. A task that computes may pass this many decision points before
 /// the others run.
@@ -193,7 +193,7 @@ impl Pilot {
     }
 
     /// Picks one of the ready tasks, of which there is at least one.
-    pub(super) fn next(&mut self, ready: &Runnable) -> Choice {
+    pub(super) fn next(&mut self, ready: &Runnable) -> NextTurn {
         let last = self.last.as_ref();
         let pick = match &mut self.chooser {
             Chooser::Random(random) => random.pick(ready),
@@ -202,7 +202,7 @@ impl Pilot {
             Chooser::Guide(guide) => guide.pick(ready, last),
             Chooser::Path(walk) => walk.pick(ready, last),
         };
-        let mut choice = Choice {
+        let mut choice = NextTurn {
             index: pick.index,
             budget: pick.budget,
             cancel: false,
@@ -220,7 +220,7 @@ impl Pilot {
     }
 
     #[cold]
-    fn look_for_the_place(&mut self, ready: &Runnable, choice: &mut Choice) {
+    fn look_for_the_place(&mut self, ready: &Runnable, choice: &mut NextTurn) {
         let Some(place) = self.cancel else { return };
         let waiting = self.to_cancel.take().and_then(|task| ready.find(task));
         if let Some(index) = waiting {

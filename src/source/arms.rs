@@ -49,7 +49,7 @@ pub struct Arms<'a> {
     /// Whether an item became available during the registration.
     ready: bool,
     /// Whether only the waiting task may call the predicates, and no notifier.
-    asks_itself: bool,
+    refuses_predicates: bool,
     /// Whether these are registrations without a wait: see [`Arms::watching`].
     watches: bool,
     /// If set, the only list that the wait registers in. A sender makes a value for a wait in this
@@ -83,7 +83,7 @@ impl<'a> Arms<'a> {
             pass: Pass::Count,
             wanted: 0,
             ready: false,
-            asks_itself: false,
+            refuses_predicates: false,
             watches: false,
             only: None,
             deadline: None,
@@ -133,12 +133,12 @@ impl<'a> Arms<'a> {
     }
 
     /// Forbids registering predicates from now on: only the waiting side may call them.
-    pub(crate) fn ask_itself(&mut self) {
-        self.asks_itself = true;
+    pub(crate) fn refuse_predicates(&mut self) {
+        self.refuses_predicates = true;
     }
 
-    pub(crate) fn asks_itself(&self) -> bool {
-        self.asks_itself
+    pub(crate) fn refuses_predicates(&self) -> bool {
+        self.refuses_predicates
     }
 
     pub(crate) fn begin(&mut self, pass: Pass) {
@@ -263,7 +263,7 @@ impl<'a> Arms<'a> {
         self.used += 1;
         // SAFETY: N1: the room stays in place, and `withdraw` takes the node out.
         unsafe { queue.push(node) };
-        // SAFETY: N1, as above. From here on the node is only shared.
+        // SAFETY: N1: the room stays in place. From here on the node is only shared.
         Some(unsafe { &*node })
     }
 
@@ -482,7 +482,7 @@ impl<'a> Won<'a> {
             let list = self.list;
             // SAFETY: L5: the list belongs to the lock holder.
             let notify = move || unsafe { &*list }.notify_one();
-            // SAFETY: L5, as above.
+            // SAFETY: L5: the list belongs to the lock holder.
             unsafe { self.list().put_off(notify) };
         } else {
             list.notify_one();

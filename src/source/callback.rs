@@ -219,7 +219,7 @@ struct Shared<S, F> {
 
 // SAFETY: A1: the thread at work has the contents alone, and all of them may be sent there.
 unsafe impl<S: Send, F: Send> Sync for Shared<S, F> {}
-// SAFETY: A1: as above.
+// SAFETY: A1: the thread at work has the contents alone, and all of them may be sent there.
 unsafe impl<S: Send, F: Send> Send for Shared<S, F> {}
 
 /// The bell of a subscription's wait.

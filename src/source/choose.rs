@@ -33,6 +33,22 @@
 //!
 //! A source that becomes ready by the clock takes no node out of a line. For such sources
 //! [`Arms::deadline`] is compared with the time.
+//!
+//! # Where each step is
+//! This file carries the steps out. If a select loses a wake-up, one of these does not hold:
+//!
+//! | step | what must hold | where |
+//! |---|---|---|
+//! | 1 | nothing is registered, and one item is taken at most | [`choose`]; an arm's attempt is in `channel::select::arm`, or a source's `try_take` |
+//! | 2 | a node is in its line before the source is tried again | [`Arms::notified`], then `attempt` in `Round::go_with` |
+//! | 2 | a wait that is given up passes its notification on | [`Arms::abandon`] |
+//! | 3 | under its lock, a source registers a node and then looks, or looks and then registers | [`Arms::push`]; a channel's `register` in `channel::source` and `channel::select::arm` |
+//! | 3 | a value is made for one claimed wait at a time | `channel::meeting`, `channel::reservation` |
+//! | 4 | one claim decides, and the claimer unparks | `park::waiter`; a giver takes the node out and claims in `park::wait_list` |
+//! | 5 | no node stays in a line, and an arm that won and finds nothing passes on | [`Arms::wait`], `finish`, [`PassOn`], [`Won::refused`] |
+//!
+//! The models in `loom_models` beside this file have three arms that notify. Those of `channel` have
+//! three arms that hand values over.
 use std::cell::UnsafeCell;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic;
@@ -326,3 +342,6 @@ impl Drop for PassOn<'_, '_> {
         self.0.pass_on();
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_models;

@@ -60,7 +60,8 @@ struct StandingFrame<B> {
 // SAFETY: N1: of the fields that are not Sync, the nodes are guarded by the locks of their lists.
 // The rest is accessed by the owner only, until the last reference is dropped.
 unsafe impl<B: Bell> Sync for StandingFrame<B> {}
-// SAFETY: N1, as above.
+// SAFETY: N1: of the fields that are not Sync, the nodes are guarded by the locks of their lists.
+// The rest is accessed by the owner only, until the last reference is dropped.
 unsafe impl<B: Bell> Send for StandingFrame<B> {}
 
 impl<B: Bell> StandingFrame<B> {
@@ -235,14 +236,14 @@ pub(super) enum SetUp<T, B> {
     Waits(Standing<B>),
 }
 
-/// Waits for an item of `source`. If `asks_itself` is true, filters are called only by the owner of
+/// Waits for an item of `source`. If `refuses_predicates` is true, filters are called only by the owner of
 /// the wait. The bell may also be rung for an attempt that brought no item.
 ///
 /// # Safety
 /// N1: the source stays in place until the wait has been finished or given up, or forever.
 pub(super) unsafe fn set_up<S: Source, B: Bell>(
     source: &S,
-    asks_itself: bool,
+    refuses_predicates: bool,
     bell: impl Fn() -> B,
 ) -> SetUp<S::Item, B> {
     let mut wanted = None;
@@ -255,8 +256,8 @@ pub(super) unsafe fn set_up<S: Source, B: Bell>(
         let frame = StandingFrame::new(places, bell());
         let mut setting = Setting::new(&frame);
         let arms = setting.arms();
-        if asks_itself {
-            arms.ask_itself();
+        if refuses_predicates {
+            arms.refuse_predicates();
         }
         arms.set_only(only.take());
         arms.begin(Pass::Notify);

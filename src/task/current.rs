@@ -162,8 +162,8 @@ pub(crate) fn cancelled() -> Option<Cancelled> {
     if node.is_clear() {
         return None;
     }
-    // SAFETY: K1: as above.
-    unsafe { cancel::ask(node) }
+    // SAFETY: K1: the innermost node and its parents outlive the code that runs below them.
+    unsafe { cancel::request_above(node) }
 }
 
 /// Returns the result of [`cancelled`]. Checks the clock first if a limit is above.
@@ -177,8 +177,8 @@ pub(crate) fn cancelled_by_now() -> Option<Cancelled> {
     if node.is_clear() {
         return None;
     }
-    // SAFETY: K1: as above.
-    unsafe { cancel::ask(node) }
+    // SAFETY: K1: as in `cancelled`.
+    unsafe { cancel::request_above(node) }
 }
 
 /// Returns the node whose flag [`cancelled`] saw.
@@ -250,7 +250,7 @@ pub fn is_cancelled() -> bool {
 /// ```
 #[track_caller]
 pub fn checkpoint() -> Result<(), Cancelled> {
-    look_at_the_clock();
+    expire_limits();
     begin_wait()
 }
 
@@ -318,7 +318,7 @@ fn begin_wait_slowly() -> Result<(), Cancelled> {
             return Ok(());
         }
     }
-    look_at_the_clock();
+    expire_limits();
     if let Some(cancelled) = cancelled() {
         return Err(answer(cancelled));
     }
@@ -513,7 +513,7 @@ fn reach_slowly(header: &Header, node: &CancelNode) {
     if first {
         // A request to any of these nodes may have come before. (For example, the service flags a
         // limit that a task further down has reached.) Either its flag is seen below, or the
-        // canceller sees that the task is reachable and on which worker. `tell` has the other
+        // canceller sees that the task is reachable and on which worker. `notify_cancelled` has the other
         // fence, after the flag.
         atomic::fence(Ordering::SeqCst);
     }
@@ -548,7 +548,8 @@ fn for_each_limit(mut each: impl FnMut(&CancelNode)) {
     let mut at = current_node();
     // SAFETY: K1: the frames around the running code are open, and so are those above them.
     while let Some(node) = unsafe { at.as_ref() } {
-        // SAFETY: K1: as above. The limit is the node itself or above it.
+        // SAFETY: K1: the frames around the running code are open. The limit is the node itself or
+        // above it.
         let Some(limit) = (unsafe { node.limit().as_ref() }) else { return };
         each(limit);
         at = limit.parent();
@@ -559,7 +560,7 @@ fn for_each_limit(mut each: impl FnMut(&CancelNode)) {
 /// has no timers, and a worker that computes does not check its own. Reads the clock only below a
 /// limit.
 #[inline]
-pub(crate) fn look_at_the_clock() {
+pub(crate) fn expire_limits() {
     // SAFETY: K1: the innermost node outlives the code that runs below it.
     if let Some(node) = unsafe { current_node().as_ref() }
         && !node.limit().is_null()

@@ -16,7 +16,8 @@ fn describe(report: &mut Report) {
     let header = local::with(|local| local.task.get()).cast::<Header>();
     // SAFETY: T4: the cell names the running task, which the handler has interrupted.
     let Some(header) = (unsafe { header.as_ref() }) else { return };
-    // SAFETY: T4: as above. The pointer is null for a task that is just starting or ending.
+    // SAFETY: T4: the pointer is that of the interrupted task. It is null for a task that is just
+    // starting or ending.
     let Some(running) = (unsafe { header.running.get().as_ref() }) else { return };
     if !report.is_about(running.parker.suspender().addr()) {
         // The overflow is on the stack of a coroutine that the task has resumed.

@@ -50,8 +50,8 @@ pub(crate) struct Upcalls {
     pub(crate) left: unsafe fn(*const Header),
     /// Tells the scope that the task is over. This is the task's last access to its scope.
     pub(crate) ended: unsafe fn(scope: *const (), daemon: bool),
-    /// Tells the task that one of its nodes has been flagged, and wakes the task if it waits.
-    pub(crate) tell: unsafe fn(*const Header),
+    /// Notifies the task that one of its nodes has been flagged, and wakes the task if it waits.
+    pub(crate) notify_cancelled: unsafe fn(*const Header),
 }
 
 /// The functions that depend on the task's types, and those of the layers above.
@@ -80,7 +80,7 @@ pub(crate) struct VTable {
 impl VTable {
     /// Returns the table of a task without closure, result and handle. Such a task runs on a
     /// thread's own stack, or in a model.
-    pub(crate) const fn bare(tell: unsafe fn(*const Header)) -> VTable {
+    pub(crate) const fn bare(notify_cancelled: unsafe fn(*const Header)) -> VTable {
         VTable {
             run: |_| unreachable!("it has no closure"),
             fail: |_, _| unreachable!("it needs no stack"),
@@ -90,7 +90,7 @@ impl VTable {
             discard: |_| {},
             free: |_| {},
             layout: Layout::new::<()>(),
-            upcalls: Upcalls { panicked: |_| {}, left: |_| {}, ended: |_, _| {}, tell },
+            upcalls: Upcalls { panicked: |_| {}, left: |_| {}, ended: |_, _| {}, notify_cancelled },
         }
     }
 }
@@ -319,13 +319,13 @@ impl Header {
     #[inline]
     pub(crate) fn begins(&self) -> bool {
         // At this point the innermost node is the task's own.
-        self.always_begins || self.node.is_clear() || self.was_not_asked()
+        self.always_begins || self.node.is_clear() || self.has_no_request()
     }
 
     #[cold]
-    fn was_not_asked(&self) -> bool {
+    fn has_no_request(&self) -> bool {
         // SAFETY: K1: a task's ancestors outlive it.
-        if unsafe { cancel::ask(&self.node) }.is_none() {
+        if unsafe { cancel::request_above(&self.node) }.is_none() {
             return true;
         }
         // SAFETY: K1: a task's ancestors outlive it.
@@ -584,11 +584,11 @@ impl Header {
         unsafe { Header::release(this) };
     }
 
-    /// Tells the task that one of its nodes has been flagged.
-    pub(crate) fn tell_cancelled(header: &Header) {
+    /// Notifies the task that one of its nodes has been flagged.
+    pub(crate) fn notify_cancelled(header: &Header) {
         // SAFETY: K2: the task lives while its node is linked, and the caller holds the lock that
         // keeps it linked.
-        unsafe { (header.vtable.upcalls.tell)(header) };
+        unsafe { (header.vtable.upcalls.notify_cancelled)(header) };
     }
 }
 

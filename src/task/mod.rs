@@ -55,9 +55,10 @@ pub use switch_hook::{Leave, SwitchHook, SwitchHookTaken, set_switch_hook};
 pub(crate) use busy::{Board, SeenTask, label, label_root, note, note_again, note_none, noted};
 pub(crate) use current::{
     BUDGET, FIRST_ALLOWANCE, answer, begin_wait, begin_wait_in_place, bindings_now, cancelled,
-    cancelled_by_now, cancelled_wait, current_header, current_identity, current_node, identity_of,
-    is_unwinding, keeping_answers, look_at_the_clock, nearest_deadline, note_expired_limits, reach,
-    request_number, set_node, spend_budget, spend_budget_of, task_of, unwind_by_force,
+    cancelled_by_now, cancelled_wait, current_header, current_identity, current_node,
+    expire_limits, identity_of, is_unwinding, keeping_answers, nearest_deadline,
+    note_expired_limits, reach, request_number, set_node, spend_budget, spend_budget_of, task_of,
+    unwind_by_force,
 };
 pub(crate) use describe::describe_overflows;
 pub(crate) use header::{

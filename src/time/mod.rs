@@ -78,7 +78,7 @@ pub fn sleep_until(deadline: Instant) -> Result<(), Cancelled> {
 /// if it is cancelled.
 #[track_caller]
 fn sleep_inner(deadline: Option<Instant>) -> Result<(), Cancelled> {
-    task::look_at_the_clock();
+    task::expire_limits();
     task::begin_wait()?;
     if deadline.is_some_and(|deadline| deadline <= clock::now()) {
         // A loop around an expired sleep must not starve the other tasks.

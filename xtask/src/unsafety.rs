@@ -1,7 +1,7 @@
 //! `cargo xtask unsafe` checks that all unsafe code says which invariant makes it sound.
 //!
 //! In src/, the comment above a block or an `unsafe impl` cites an id of doc/unsafe.md, or argues
-//! only from the lines around it. Cited ids must be
+//! only from the lines around it. It does not refer to the comment above it. Cited ids must be
 //! listed, and each listed id must be cited. Outside src/ (benches, examples) a comment suffices.
 //!
 //! clippy checks the comments of the code that is compiled. This check reads all code, that of other
@@ -100,6 +100,10 @@ impl Check<'_> {
     }
 
     fn citations(&mut self, place: &str, reason: &str) {
+        if reason.contains("as above") {
+            self.problems
+                .push(format!("{place}: the comment says `as above` instead of the reason"));
+        }
         // A word such as `U8` is of no family, and no citation.
         let is_family = |word: &str| self.cited.keys().any(|id| id[..1] == word[..1]);
         let cited: Vec<&str> =
@@ -250,8 +254,10 @@ unsafe fn h() { \"unsafe { }\" }";
     }
 
     #[test]
-    fn unsafe_code_is_never_allowed() {
+    fn unsafe_code_is_never_allowed_and_a_comment_has_its_own_reason() {
         with("#![allow(unsafe_code)]\n").complains("never allowed");
+        with("// SAFETY: as above, S1.\nunsafe impl Sync for T {}")
+            .complains("src/a.rs:2: the comment says `as above` instead of the reason");
     }
 
     #[test]

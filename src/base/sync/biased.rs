@@ -311,7 +311,7 @@ impl<T> BiasedLock<T> {
         if local::with(|local| local.asking.get()).is_null() {
             return self.flag.lock_contended();
         }
-        let give_up = clock::real_now() + PATIENCE;
+        let give_up = clock::real_now() + REVOKE_LIMIT;
         let mut round = 0;
         while !self.flag.try_lock() {
             relax(round);
@@ -362,7 +362,7 @@ impl<T> BiasedLock<T> {
 
 /// How long user code under a lock may wait for another lock. Everything else that runs under a
 /// lock takes less than a microsecond.
-const PATIENCE: Duration = Duration::from_secs(1);
+const REVOKE_LIMIT: Duration = Duration::from_secs(1);
 
 /// The panic message for a lock that does not become free, because predicates wait for each other's
 /// locks.

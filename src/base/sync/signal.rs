@@ -68,7 +68,7 @@ impl Signal {
     /// Raises a flag that has a listener. Returns false if the listener had left. If it returns
     /// true, this was the last access to the flag.
     #[inline]
-    pub(crate) fn tell(&self) -> bool {
+    pub(crate) fn raise_if_heard(&self) -> bool {
         // Release: pairs with `is_raised`. Acquire: pairs with `leave`.
         self.raised
             .compare_exchange(LISTENED_TO, RAISED, Ordering::AcqRel, Ordering::Acquire)
@@ -78,7 +78,7 @@ impl Signal {
     /// Ends the listening. Returns false if the flag has been raised.
     #[inline]
     pub(crate) fn leave(&self) -> bool {
-        // Acquire: pairs with `tell`. Release: a claimer that finds that the listener has left
+        // Acquire: pairs with `raise_if_heard`. Release: a claimer that finds that the listener has left
         // wakes it.
         self.raised.compare_exchange(LISTENED_TO, LEFT, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }

@@ -48,8 +48,8 @@ impl<'s, 'a> SelectChoice<'s, 'a> {
         SelectChoice { operations, order: ArmOrder::new(biased) }
     }
 
-    fn look(&self, waits: bool) -> Option<(usize, SelectToken)> {
-        self.order.look(self.operations.len(), |at| {
+    fn attempt_arms(&self, waits: bool) -> Option<(usize, SelectToken)> {
+        self.order.attempt_each(self.operations.len(), |at| {
             self.operations[at].operation.attempt(waits).map(|token| (at, token))
         })
     }
@@ -59,11 +59,11 @@ impl Choice for SelectChoice<'_, '_> {
     type Output = (usize, SelectToken);
 
     fn attempt(&self) -> Option<(usize, SelectToken)> {
-        self.look(true)
+        self.attempt_arms(true)
     }
 
     fn poll(&self) -> Option<(usize, SelectToken)> {
-        self.look(false)
+        self.attempt_arms(false)
     }
 
     fn is_single(&self) -> bool {
@@ -105,7 +105,7 @@ impl Choice for ReadyChoice<'_, '_> {
     type Output = usize;
 
     fn attempt(&self) -> Option<usize> {
-        self.order.look(self.operations.len(), |at| {
+        self.order.attempt_each(self.operations.len(), |at| {
             let added = &self.operations[at];
             Attempt::of(added.operation.is_ready().then_some(added.index))
         })

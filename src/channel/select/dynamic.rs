@@ -218,7 +218,7 @@ impl<'a> Select<'a> {
             !self.operations.is_empty(),
             "`Select::ready` without operations would wait for ever; add one with `send` or `recv`"
         );
-        match self.look(None) {
+        match self.wait_for_ready(None) {
             Some(index) => index,
             None => unreachable!("there is no deadline"),
         }
@@ -237,7 +237,7 @@ impl<'a> Select<'a> {
     /// Behaves like `ready`.
     #[track_caller]
     pub fn ready_timeout(&mut self, timeout: Duration) -> Result<usize, ReadyTimeoutError> {
-        self.look(clock::now().checked_add(timeout).or_else(far)).ok_or(ReadyTimeoutError)
+        self.wait_for_ready(clock::now().checked_add(timeout).or_else(far)).ok_or(ReadyTimeoutError)
     }
 
     /// Returns the index of a possible operation like [`ready`](Select::ready), but waits until
@@ -253,7 +253,7 @@ impl<'a> Select<'a> {
     /// Behaves like `ready`.
     #[track_caller]
     pub fn ready_deadline(&mut self, deadline: Instant) -> Result<usize, ReadyTimeoutError> {
-        self.look(Some(deadline)).ok_or(ReadyTimeoutError)
+        self.wait_for_ready(Some(deadline)).ok_or(ReadyTimeoutError)
     }
 
     #[track_caller]
@@ -268,7 +268,7 @@ impl<'a> Select<'a> {
     }
 
     #[track_caller]
-    fn look(&mut self, deadline: Option<Instant>) -> Option<usize> {
+    fn wait_for_ready(&mut self, deadline: Option<Instant>) -> Option<usize> {
         match choose(&ReadyChoice::new(&self.operations, self.biased), deadline) {
             Chosen::Ready(index) => Some(index),
             Chosen::TimedOut => None,

@@ -174,12 +174,12 @@ impl<L: ArmList> Choice for ListChoice<'_, L> {
 
     #[inline(always)]
     fn attempt(&self) -> Option<L::Output> {
-        self.order.look(L::LEN, |index| self.list.attempt(index, true, identity))
+        self.order.attempt_each(L::LEN, |index| self.list.attempt(index, true, identity))
     }
 
     #[inline(always)]
     fn poll(&self) -> Option<L::Output> {
-        self.order.look(L::LEN, |index| self.list.attempt(index, false, identity))
+        self.order.attempt_each(L::LEN, |index| self.list.attempt(index, false, identity))
     }
 
     fn is_single(&self) -> bool {

@@ -22,7 +22,11 @@ impl ArmOrder {
 
     /// Tries `count` arms until one of them has been done. Returns its output.
     #[inline(always)]
-    pub(super) fn look<T>(&self, count: usize, attempt: impl Fn(usize) -> Attempt<T>) -> Option<T> {
+    pub(super) fn attempt_each<T>(
+        &self,
+        count: usize,
+        attempt: impl Fn(usize) -> Attempt<T>,
+    ) -> Option<T> {
         let order = if self.biased { Order::ascending(count) } else { Order::random(count) };
         let mut first = None;
         for index in order {

@@ -110,7 +110,7 @@ fn chain(signal: c_int, info: *mut siginfo_t, context: *mut c_void, by_fault: bo
     }
     // SAFETY: C8: the action was written before `known` was set, and does not change any more.
     let action = unsafe { &*previous.action.get() };
-    // SAFETY: C8: the action was written, as above.
+    // SAFETY: C8: the action was written before `known` was set.
     let action = unsafe { action.assume_init_ref() };
     match action.sa_sigaction {
         libc::SIG_IGN if !by_fault => {}

@@ -44,7 +44,7 @@ pub fn remaining_stack() -> usize {
 pub(crate) fn own_stack() -> (usize, usize) {
     match OWN.get() {
         (0, _) => {
-            let own = ask().unwrap_or((usize::MAX, usize::MAX));
+            let own = from_system().unwrap_or((usize::MAX, usize::MAX));
             OWN.set(own);
             own
         }
@@ -53,7 +53,7 @@ pub(crate) fn own_stack() -> (usize, usize) {
 }
 
 #[cfg(not(miri))]
-fn ask() -> Option<(usize, usize)> {
+fn from_system() -> Option<(usize, usize)> {
     let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
     // SAFETY: returns the calling thread's own id.
     let own = unsafe { libc::pthread_self() };
@@ -75,6 +75,6 @@ fn ask() -> Option<(usize, usize)> {
 }
 
 #[cfg(miri)]
-fn ask() -> Option<(usize, usize)> {
+fn from_system() -> Option<(usize, usize)> {
     None
 }

@@ -64,7 +64,7 @@ pub(super) unsafe fn install(start: NonNull<u8>, len: usize) -> io::Result<Kind>
         }
     }
     reserve()?;
-    // SAFETY: C2: the range belongs to the caller, as above.
+    // SAFETY: C2: the range belongs to the caller.
     let result = unsafe { libc::mprotect(start.as_ptr().cast(), len, libc::PROT_NONE) };
     if result == 0 {
         return Ok(Kind::Protected);

@@ -354,8 +354,8 @@ impl SlabState {
                 unsafe { slab.reset(geometry) };
                 self.slabs.push(slab);
             } else {
-                // SAFETY: C2: all existing stacks of this slab have been removed from the free
-                // list, as above.
+                // SAFETY: C2: all existing stacks of this slab were in the free list and have been
+                // removed from it.
                 unsafe { slab.unmap(geometry) };
             }
         }

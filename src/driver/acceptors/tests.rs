@@ -6,7 +6,7 @@ use crate::driver::tests::{
     GUARD, attempt, cancel, collect, expect_nothing, expect_wake, named, submit,
 };
 use crate::driver::{
-    AnyDriver, Completion, Driver, DriverKind, Op, Wait, Waker, choose, open, uring,
+    AnyDriver, Completion, Driver, DriverKind, Op, PollTimeout, Waker, choose, open, uring,
 };
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -205,7 +205,7 @@ fn workers(
                 submit(&mut driver, &op, 1);
                 let mut completions = Vec::new();
                 while !over.load(Ordering::Relaxed) {
-                    driver.poll(Wait::Forever, &mut completions).unwrap();
+                    driver.poll(PollTimeout::Forever, &mut completions).unwrap();
                     for completion in completions.drain(..) {
                         turns.fetch_add(1, Ordering::Relaxed);
                         give.send(connection(completion.result)).unwrap();
@@ -257,7 +257,7 @@ fn a_worker_that_does_not_sleep_keeps_no_connection_from_those_that_do() {
                 // This driver has slept, is woken by something else, and computes from now on.
                 driver.waker().wake();
                 let mut completions = Vec::new();
-                driver.poll(Wait::For(GUARD), &mut completions).unwrap();
+                driver.poll(PollTimeout::For(GUARD), &mut completions).unwrap();
                 assert_eq!(completions, []);
                 let _clients = [(); 2].map(|()| TcpStream::connect(address).unwrap());
                 for _ in 0..2 {
@@ -278,12 +278,12 @@ fn a_worker_that_never_sleeps_hears_of_connections() {
         let op = room.accept(fd, true);
         submit(&mut driver, &op, 1);
         let mut completions = Vec::new();
-        driver.poll(Wait::Poll, &mut completions).unwrap();
+        driver.poll(PollTimeout::Poll, &mut completions).unwrap();
         let _client = TcpStream::connect(address).unwrap();
         let end = Instant::now() + GUARD;
         while completions.is_empty() {
             assert!(Instant::now() < end, "{driver:?}");
-            driver.poll(Wait::Poll, &mut completions).unwrap();
+            driver.poll(PollTimeout::Poll, &mut completions).unwrap();
         }
         drop(connection(completions[0].result));
     });
@@ -306,7 +306,7 @@ fn news_is_passed_on_to_the_next_in_line_and_to_other_workers() {
         submit(&mut driver, &op, 2);
         let _clients = [(); 2].map(|()| TcpStream::connect(address).unwrap());
         let mut completions = Vec::new();
-        driver.poll(Wait::For(GUARD), &mut completions).unwrap();
+        driver.poll(PollTimeout::For(GUARD), &mut completions).unwrap();
         let [first, second] = completions[..] else { panic!("{completions:?}") };
         assert_eq!((first.token.value(), first.result), (1, -libc::EFAULT));
         assert_eq!(second.token.value(), 2);

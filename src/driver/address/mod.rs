@@ -44,15 +44,15 @@ impl RawAddress {
 
     /// Returns the address that a socket is bound to.
     pub(crate) fn of_socket(fd: BorrowedFd<'_>) -> io::Result<RawAddress> {
-        RawAddress::ask(fd, libc::getsockname)
+        RawAddress::read_by(fd, libc::getsockname)
     }
 
     /// Returns the address that a socket is connected to.
     pub(crate) fn of_peer(fd: BorrowedFd<'_>) -> io::Result<RawAddress> {
-        RawAddress::ask(fd, libc::getpeername)
+        RawAddress::read_by(fd, libc::getpeername)
     }
 
-    fn ask(fd: BorrowedFd<'_>, asks: Asks) -> io::Result<RawAddress> {
+    fn read_by(fd: BorrowedFd<'_>, asks: Asks) -> io::Result<RawAddress> {
         let mut raw = RawAddress::room();
         let storage = (&raw mut raw.storage).cast();
         // SAFETY: the fd is open, and the storage is as long as the length says. Both outlive the

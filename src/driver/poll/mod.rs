@@ -95,7 +95,7 @@ use super::attempt::{is_untold, without_waiting};
 use super::flight::{Flying, errno, is_error_entry};
 use super::op::Interest;
 use super::stream::socket_option;
-use super::{Completion, Driver, InFlight, Op, Started, Token, Wait, Waker};
+use super::{Completion, Driver, InFlight, Op, PollTimeout, StartedOp, Token, Waker};
 use set::{News, Reach, Set};
 use std::marker::PhantomData;
 use std::os::fd::RawFd;
@@ -173,17 +173,17 @@ impl Poll {
         self.set.fd()
     }
 
-    /// Takes over an op of the driver that this set serves. Returns [`Started::Untold`] if no edge
+    /// Takes over an op of the driver that this set serves. Returns [`StartedOp::Untold`] if no edge
     /// would tell of its fd.
     ///
     /// # Safety
     /// S3: the op is in flight. An attempt of it was in vain.
-    pub(super) unsafe fn take_over(&mut self, flight: &InFlight<'_>) -> Started {
+    pub(super) unsafe fn take_over(&mut self, flight: &InFlight<'_>) -> StartedOp {
         // SAFETY: S3, the caller's promise.
         let started = unsafe { self.wait(flight, flight.token()) };
         if self.again.pop().is_some() {
             self.in_flight -= 1;
-            return Started::Untold;
+            return StartedOp::Untold;
         }
         started
     }
@@ -207,11 +207,11 @@ impl Poll {
     ///
     /// # Safety
     /// The conditions are those of [`Driver::start`]. An attempt of the op would have been in vain.
-    unsafe fn wait(&mut self, flight: &InFlight<'_>, token: Token) -> Started {
+    unsafe fn wait(&mut self, flight: &InFlight<'_>, token: Token) -> StartedOp {
         let op = flight.op();
         let (fd, side) = (op.descriptor(), op.interest());
         let Ok(number) = usize::try_from(fd.fd) else {
-            return Started::Done(Err(io::Error::from_raw_os_error(libc::EBADF)));
+            return StartedOp::Done(Err(io::Error::from_raw_os_error(libc::EBADF)));
         };
         let entry = self.table.entry(number);
         if op.may_be_of_another_file()
@@ -220,7 +220,7 @@ impl Poll {
             // SAFETY: the caller's promise.
             let reach = match unsafe { self.set.register(fd.fd, key(fd.fd, fd.generation())) } {
                 Ok(reach) => reach,
-                Err(error) => return Started::Done(Err(error)),
+                Err(error) => return StartedOp::Done(Err(error)),
             };
             #[cfg(test)]
             {
@@ -231,7 +231,7 @@ impl Poll {
         if !entry.is_known(fd.generation()) {
             entry.doubt();
         }
-        let found = match entry.look(side) {
+        let found = match entry.find(side) {
             // The end of reading is told once, which may have been before this op came.
             Found::Nothing if op.ends_by_shutdown() && entry.is_doubtful() => Found::News,
             found => found,
@@ -242,13 +242,13 @@ impl Poll {
             Found::News => {
                 // SAFETY: S3, the caller's promise.
                 if let Some(completion) = unsafe { flight.resume() } {
-                    return Started::Done(completion.into_result());
+                    return StartedOp::Done(completion.into_result());
                 }
                 entry.wait(side, flight.keep(token));
             }
         }
         self.in_flight += 1;
-        Started::Pending
+        StartedOp::Pending
     }
 
     /// Starts anew the ops for which no event comes.
@@ -256,7 +256,7 @@ impl Poll {
         for flying in mem::take(&mut self.again) {
             // SAFETY: S3: an op in this list is in flight.
             let flight = unsafe { &*flying };
-            // SAFETY: as above.
+            // SAFETY: S3: an op in this list is in flight.
             if let Some(completion) = unsafe { flight.resume() } {
                 self.done.push(completion);
                 continue;
@@ -264,8 +264,8 @@ impl Poll {
             let token = flight.token();
             // It is counted anew below.
             self.in_flight -= 1;
-            // SAFETY: S3, as above.
-            if let Started::Done(result) = unsafe { self.begin(flight, token) } {
+            // SAFETY: S3: an op in this list is in flight.
+            if let StartedOp::Done(result) = unsafe { self.begin(flight, token) } {
                 self.in_flight += 1;
                 let result = result.map_or_else(|error| errno(&error), u32::cast_signed);
                 self.done.push(flight.completion(result));
@@ -278,21 +278,21 @@ impl Poll {
     /// # Safety
     /// As [`Poll::wait`].
     #[inline]
-    unsafe fn begin(&mut self, flight: &InFlight<'_>, token: Token) -> Started {
+    unsafe fn begin(&mut self, flight: &InFlight<'_>, token: Token) -> StartedOp {
         if let Op::Accept { fd, shared, .. } = *flight.op()
             && (shared || self.acceptors.line(fd.fd).is_some())
         {
             self.in_flight += 1;
             // SAFETY: S3, the caller's promise.
             unsafe { self.acceptors.add(flight.keep(token), &self.waker) };
-            return Started::Pending;
+            return StartedOp::Pending;
         }
         // SAFETY: S3, the caller's promise.
         unsafe { self.wait(flight, token) }
     }
 
     /// Returns whether the op is a read that is certain to be told of whatever can be read.
-    fn is_certain_to_be_told(&mut self, op: &Op<'_>) -> bool {
+    fn is_certain_of_news(&mut self, op: &Op<'_>) -> bool {
         let Op::Recv { fd, stream: true, .. } = *op else { return false };
         let entry = usize::try_from(fd.fd).ok().and_then(|number| self.table.existing(number));
         let is_plain = || is_tcp(fd.fd);
@@ -303,13 +303,13 @@ impl Poll {
     }
 
     /// Handles news of an fd or of the waker.
-    fn tell(&mut self, news: News) {
+    fn handle(&mut self, news: News) {
         if news.key == WAKER {
             return self.waker.acknowledge();
         }
         let (fd, tag) = split(news.key);
         if !self.acceptors.is_empty() && self.is_listening(fd, tag) {
-            return self.tell_acceptors(fd as RawFd, if news.ended { usize::MAX } else { 1 });
+            return self.complete_acceptors(fd as RawFd, if news.ended { usize::MAX } else { 1 });
         }
         let Some(entry) = self.table.existing(fd).filter(|entry| entry.has_tag(tag)) else {
             return;
@@ -322,7 +322,7 @@ impl Poll {
                 entry.wake(side, |flying| {
                     // SAFETY: S3: an op that waits is in flight.
                     let flight = unsafe { &*flying };
-                    // SAFETY: S3, as above.
+                    // SAFETY: S3: an op that waits is in flight.
                     let completion = unsafe { flight.resume() };
                     self.done.extend(completion);
                     completion.is_some()
@@ -337,8 +337,8 @@ impl Poll {
     }
 
     /// Tells up to `most` acceptors of a listener.
-    fn tell_acceptors(&mut self, fd: RawFd, most: usize) {
-        self.acceptors.tell(fd, most, &mut self.told);
+    fn complete_acceptors(&mut self, fd: RawFd, most: usize) {
+        self.acceptors.complete(fd, most, &mut self.told);
         self.leave_if_idle(fd);
     }
 
@@ -408,22 +408,22 @@ fn split(key: usize) -> (usize, u32) {
 
 impl Driver for Poll {
     #[inline]
-    unsafe fn start(&mut self, flight: &InFlight<'_>, token: Token) -> Started {
+    unsafe fn start(&mut self, flight: &InFlight<'_>, token: Token) -> StartedOp {
         let op = flight.op();
         if let Op::File(_) = op {
-            return Started::Blocking;
+            return StartedOp::Blocking;
         }
-        if !flight.was_attempted() && !self.is_certain_to_be_told(op) {
+        if !flight.was_attempted() && !self.is_certain_of_news(op) {
             // SAFETY: S3, the caller's promise.
             match unsafe { without_waiting(op) } {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Ok(result) if is_error_entry(op, result) => {}
-                outcome => return Started::Done(outcome),
+                outcome => return StartedOp::Done(outcome),
             }
         }
         // SAFETY: S3, the caller's promise.
         if unsafe { is_untold(op) } {
-            return Started::Untold;
+            return StartedOp::Untold;
         }
         // SAFETY: S3, the caller's promise.
         unsafe { self.begin(flight, token) }
@@ -444,7 +444,7 @@ impl Driver for Poll {
         self.done.push(flight.completion(Completion::CANCELLED));
     }
 
-    fn poll(&mut self, wait: Wait, completions: &mut Vec<Completion>) -> io::Result<()> {
+    fn poll(&mut self, wait: PollTimeout, completions: &mut Vec<Completion>) -> io::Result<()> {
         if !self.acceptors.is_empty() {
             self.hear();
             self.listen();
@@ -456,16 +456,16 @@ impl Driver for Poll {
             _ if !(self.done.is_empty() && self.told.is_empty() && self.again.is_empty()) => {
                 Some(Duration::ZERO)
             }
-            Wait::Poll if self.in_flight == 0 => return Ok(()),
-            Wait::Poll => Some(Duration::ZERO),
-            Wait::For(limit) => Some(limit),
-            Wait::Forever => None,
+            PollTimeout::Poll if self.in_flight == 0 => return Ok(()),
+            PollTimeout::Poll => Some(Duration::ZERO),
+            PollTimeout::For(limit) => Some(limit),
+            PollTimeout::Forever => None,
         };
         // The set is asked even if there is something to hand out, so that the news for other ops
         // does not have to wait for it.
         let count = self.set.wait(limit)?;
         for index in 0..count {
-            self.tell(self.set.event(index));
+            self.handle(self.set.event(index));
         }
         self.in_flight -= self.told.len() + self.done.len();
         if !self.told.is_empty() {

@@ -131,7 +131,7 @@ impl FdEntry {
     }
 
     /// Returns what a wait for the side finds. If that is nothing, an op may [wait](FdEntry::wait).
-    pub(super) fn look(&mut self, side: Interest) -> Found {
+    pub(super) fn find(&mut self, side: Interest) -> Found {
         if self.always_ready {
             Found::AlwaysReady
         } else if mem::take(&mut self.side(side).ready) {

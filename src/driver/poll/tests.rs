@@ -29,8 +29,8 @@ fn wait_for(driver: &mut Poll, fd: &Descriptor, interest: Interest, token: u64) 
 /// Returns everything that completes within this time: tokens and results, in order.
 fn over(driver: &mut Poll, within: Duration) -> Vec<(u64, i32)> {
     let mut completions = Vec::new();
-    driver.poll(Wait::For(within), &mut completions).unwrap();
-    driver.poll(Wait::Poll, &mut completions).unwrap();
+    driver.poll(PollTimeout::For(within), &mut completions).unwrap();
+    driver.poll(PollTimeout::Poll, &mut completions).unwrap();
     completions.into_iter().map(|one| (one.token.value(), one.result)).collect()
 }
 
@@ -76,9 +76,9 @@ fn news_that_finds_nobody_is_kept_for_the_next_who_comes() {
     // A read has been attempted in vain. The edge comes and is reported before the read is
     // submitted.
     theirs.write_all(b"x").unwrap();
-    driver.poll(Wait::For(Duration::from_millis(2)), &mut Vec::new()).unwrap();
+    driver.poll(PollTimeout::For(Duration::from_millis(2)), &mut Vec::new()).unwrap();
     let started = start(&mut driver, &readiness(fd, Interest::Read), 1, true);
-    assert!(matches!(started, Started::Done(Ok(_))), "{started:?}");
+    assert!(matches!(started, StartedOp::Done(Ok(_))), "{started:?}");
     assert_eq!(driver.in_flight(), 0);
     // The news was kept for one wait only.
     assert_eq!(ours.read(&mut [0; 8]).unwrap(), 1);
@@ -141,7 +141,7 @@ fn a_number_that_is_used_again_is_registered_again() {
     end_by(&mut driver, &first_peer, b"x", 1);
     // News for which no op waits. It belongs to the old file, not to the new one.
     first_peer.write_all(b"x").unwrap();
-    driver.tell(News {
+    driver.handle(News {
         key: key(old.fd, old.generation()),
         read: true,
         write: true,
@@ -319,7 +319,7 @@ fn recv<'a>(fd: &'a Descriptor, buffer: &mut [u8]) -> Op<'a> {
 /// Does what a worker does for a read: attempts it unless the driver would not.
 fn read(driver: &mut Poll, fd: &Descriptor, buffer: &mut [u8]) -> Option<u32> {
     let op = recv(fd, buffer);
-    if driver.is_certain_to_be_told(&op) {
+    if driver.is_certain_of_news(&op) {
         return None;
     }
     attempt(&op).ok()
@@ -334,7 +334,7 @@ fn tcp() -> (std::net::TcpStream, std::net::TcpStream) {
 }
 
 fn is_drained(driver: &mut Poll, fd: &Descriptor) -> bool {
-    driver.is_certain_to_be_told(&recv(fd, &mut []))
+    driver.is_certain_of_news(&recv(fd, &mut []))
 }
 
 #[test]
@@ -355,9 +355,9 @@ fn a_short_read_saves_the_next_attempt_until_there_is_news() {
     // News for which no op waits is remembered for the next read.
     theirs.write_all(b"ef").unwrap();
     wait_for(&mut driver, named(&theirs), Interest::Read, 7);
-    driver.poll(Wait::For(Duration::from_millis(2)), &mut Vec::new()).unwrap();
+    driver.poll(PollTimeout::For(Duration::from_millis(2)), &mut Vec::new()).unwrap();
     let started = start(&mut driver, &recv(fd, &mut buffer[..2]), 8, false);
-    assert!(matches!(started, Started::Done(Ok(2))), "{started:?}");
+    assert!(matches!(started, StartedOp::Done(Ok(2))), "{started:?}");
     // A read that fills its buffer proves nothing.
     assert!(!is_drained(&mut driver, fd));
     cancel(&mut driver, 7);
@@ -415,10 +415,10 @@ fn who_is_cancelled_every_time_hears_of_the_news_all_the_same() {
     let count = loop {
         assert!(Instant::now() < end, "it is never read again");
         match start(&mut driver, &recv(fd, &mut buffer), 2, false) {
-            Started::Done(result) => break result.unwrap(),
+            StartedOp::Done(result) => break result.unwrap(),
             _ => cancel(&mut driver, 2),
         }
-        driver.poll(Wait::Poll, &mut Vec::new()).unwrap();
+        driver.poll(PollTimeout::Poll, &mut Vec::new()).unwrap();
     };
     assert_eq!(count, 4);
 }
@@ -436,7 +436,7 @@ fn a_read_after_a_wait_for_readiness_is_attempted() {
     wait_for(&mut driver, fd, Interest::Read, 2);
     end_by(&mut driver, &theirs, b"efgh", 2);
     let started = start(&mut driver, &recv(fd, &mut [0; 8]), 3, false);
-    assert!(matches!(started, Started::Done(Ok(4))), "{started:?}");
+    assert!(matches!(started, StartedOp::Done(Ok(4))), "{started:?}");
 }
 
 /// A short read on another thread says nothing about the news that this thread's set has had.
@@ -470,5 +470,5 @@ fn nothing_is_concluded_from_short_reads_once_there_are_two_names() {
     theirs.write_all(b"efgh").unwrap();
     assert_eq!(over(&mut driver, GUARD), [(3, 2)]);
     let started = start(&mut driver, &recv(first, &mut buffer), 4, false);
-    assert!(matches!(started, Started::Done(Ok(2))), "{started:?}");
+    assert!(matches!(started, StartedOp::Done(Ok(2))), "{started:?}");
 }

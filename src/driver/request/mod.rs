@@ -36,7 +36,7 @@ macro_rules! requests {
 
             #[cfg(feature = "sim")]
             fn simulate(self, world: &$crate::driver::sim::World) -> std::io::Result<$answer> {
-                $crate::driver::sim::answers::Answer::answer(world, self).map_err($crate::driver::sim::told)
+                $crate::driver::sim::answers::Answer::answer(world, self).map_err($crate::driver::sim::error_on_this_host)
             }
         }
     )* };

@@ -9,7 +9,7 @@
 //! - A *watcher* ([`Watcher`]) is what a driver leaves with a file to be told of a change.
 //!
 //! # Time
-//! The clock moves only in [`Sim::poll`], and the scheduler polls with [`Wait::For`] only when no
+//! The clock moves only in [`Sim::poll`], and the scheduler polls with [`PollTimeout::For`] only when no
 //! task can run. The driver then moves the clock to the first event or alarm, or by the given
 //! duration if that is shorter, and makes the events happen that are due. Alarms may call the
 //! user's code, so the scheduler rings them itself.
@@ -38,7 +38,7 @@ mod world;
 
 use super::flight::{Flying, InFlight};
 use super::request::perform::unsupported;
-use super::{Completion, Driver, Op, Started, Thread, Token, Wait, Waker};
+use super::{Completion, Driver, Op, PollTimeout, StartedOp, Thread, Token, Waker};
 use crate::base::{clock, simulated};
 use crate::task;
 use std::collections::BTreeMap;
@@ -109,7 +109,7 @@ impl Sim {
             let Some(&flying) = self.waiting.get(&number) else { continue };
             // SAFETY: S3: an op in the map is in flight.
             let flight = unsafe { &*flying };
-            // SAFETY: S3, as above.
+            // SAFETY: S3: an op in the map is in flight.
             if let Some(completion) = unsafe { self.attempt(number, flight) } {
                 self.waiting.remove(&number);
                 self.numbers.remove(&address(flight));
@@ -124,24 +124,24 @@ fn address(flight: &InFlight<'_>) -> usize {
 }
 
 impl Driver for Sim {
-    unsafe fn start(&mut self, flight: &InFlight<'_>, token: Token) -> Started {
+    unsafe fn start(&mut self, flight: &InFlight<'_>, token: Token) -> StartedOp {
         if flight.op().descriptor().file().is_some() {
             let number = self.next;
             self.next += 1;
             let flying = flight.keep(token);
             // SAFETY: S3, the caller's promise.
             if let Some(completion) = unsafe { self.attempt(number, flight) } {
-                return Started::Done(completion.into_result().map_err(told));
+                return StartedOp::Done(completion.into_result().map_err(error_on_this_host));
             }
             self.waiting.insert(number, flying);
             self.numbers.insert(address(flight), number);
-            return Started::Pending;
+            return StartedOp::Pending;
         }
         if let Op::Write { .. } | Op::WriteVectored { .. } = flight.op() {
             // SAFETY: S3, the caller's promise: the op ends in this call.
-            return Started::Done(unsafe { carry_out(flight, token) });
+            return StartedOp::Done(unsafe { carry_out(flight, token) });
         }
-        Started::Done(Err(unsupported("an operation on a descriptor of the kernel")))
+        StartedOp::Done(Err(unsupported("an operation on a descriptor of the kernel")))
     }
 
     fn cancel(&mut self, flight: &InFlight<'_>) {
@@ -153,14 +153,14 @@ impl Driver for Sim {
         self.done.push(flight.completion(Completion::CANCELLED));
     }
 
-    fn poll(&mut self, wait: Wait, completions: &mut Vec<Completion>) -> io::Result<()> {
+    fn poll(&mut self, wait: PollTimeout, completions: &mut Vec<Completion>) -> io::Result<()> {
         self.hear();
         let limit = match wait {
             _ if !self.done.is_empty() => Some(clock::common_now()),
-            Wait::Poll => Some(clock::common_now()),
+            PollTimeout::Poll => Some(clock::common_now()),
             // Beyond the end of time there is nothing to wait for.
-            Wait::For(limit) => clock::common_now().checked_add(limit),
-            Wait::Forever => None,
+            PollTimeout::For(limit) => clock::common_now().checked_add(limit),
+            PollTimeout::Forever => None,
         };
         if let Some(time) = [limit, self.next()].into_iter().flatten().min() {
             simulated::advance_to(time);
@@ -184,14 +184,14 @@ unsafe fn carry_out(flight: &InFlight<'_>, token: Token) -> io::Result<u32> {
     let (mut thread, mut completions) = (Thread::default(), Vec::new());
     // SAFETY: S3, the caller's promise. The loop below waits for the completion.
     match unsafe { thread.start(flight, token) } {
-        Started::Pending => {}
-        Started::Done(result) => return result,
-        Started::Blocking | Started::Untold => {
+        StartedOp::Pending => {}
+        StartedOp::Done(result) => return result,
+        StartedOp::Blocking | StartedOp::Untold => {
             return Err(unsupported("an operation that blocks its thread"));
         }
     }
     loop {
-        thread.poll(Wait::Forever, &mut completions)?;
+        thread.poll(PollTimeout::Forever, &mut completions)?;
         if let Some(completion) = completions.pop() {
             return completion.into_result();
         }
@@ -202,7 +202,7 @@ unsafe fn carry_out(flight: &InFlight<'_>, token: Token) -> io::Result<u32> {
 /// and its tasks are cancelled, so that is what they are told. Outside of simulations it is the
 /// error itself.
 #[cold]
-pub(super) fn told(error: io::Error) -> io::Error {
+pub(super) fn error_on_this_host(error: io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(libc::ECANCELED) if simulated::is_simulated() => task::cancelled_wait().into(),
         _ => error,

@@ -163,7 +163,7 @@ impl SocketFile {
                 count(self.receive(&mut [IoSliceMut::new(buffer)], flags)?.count)
             }
             Op::Read { buf, len, .. } => {
-                // SAFETY: as above.
+                // SAFETY: the caller promises a buffer of this length. (It is only written to.)
                 let buffer = unsafe { slice::from_raw_parts_mut(buf, len as usize) };
                 count(self.receive(&mut [IoSliceMut::new(buffer)], 0)?.count)
             }
@@ -187,7 +187,7 @@ impl SocketFile {
                 let received = self.receive(buffers, flags)?;
                 let domain = if received.from.is_some() { self.domain().ok() } else { None };
                 let from = domain.zip(received.from).map(|(domain, name)| domain.write(&name));
-                // SAFETY: as above.
+                // SAFETY: the caller promises a message whose parts are all valid.
                 unsafe { set_sender(message, from.as_ref(), received.is_cut) };
                 count(received.count)
             }
@@ -195,7 +195,7 @@ impl SocketFile {
                 // SAFETY: the caller promises a message whose parts are all valid.
                 let to = unsafe { receiver(message) };
                 let to = to.map(|raw| self.domain()?.read(&raw)).transpose()?;
-                // SAFETY: as above.
+                // SAFETY: the caller promises a message whose parts are all valid.
                 let sent = self.send(unsafe { buffers(message) }, to.as_ref());
                 count(sent.map_err(|error| match &to {
                     Some(to) => self.about_path(error, to),

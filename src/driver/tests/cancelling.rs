@@ -81,7 +81,7 @@ fn attack(driver: &mut AnyDriver, rounds: u64, seed: u64) {
         let attempts = random.bool();
         let at_once = attempts.then(|| attempt(&op)).and_then(Result::ok);
         let at_once = at_once.or_else(|| match start(driver, &op, round, attempts) {
-            Started::Done(result) => Some(result.unwrap()),
+            StartedOp::Done(result) => Some(result.unwrap()),
             _ => None,
         });
         let count = at_once.unwrap_or_else(|| {
@@ -95,7 +95,7 @@ fn attack(driver: &mut AnyDriver, rounds: u64, seed: u64) {
                 thread::sleep(Duration::from_micros(500));
             }
             if random.bool() {
-                driver.poll(Wait::Poll, &mut completions).unwrap();
+                driver.poll(PollTimeout::Poll, &mut completions).unwrap();
             }
             cancel(driver, round);
             if completions.is_empty() {

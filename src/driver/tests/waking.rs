@@ -10,7 +10,7 @@ fn a_wake_that_came_before_ends_the_next_wait() {
         for _ in 0..3 {
             waker.wake();
             waker.wake();
-            driver.poll(Wait::Poll, &mut Vec::new()).unwrap();
+            driver.poll(PollTimeout::Poll, &mut Vec::new()).unwrap();
             expect_wake(driver);
         }
     });
@@ -50,7 +50,7 @@ pub(in crate::driver) fn receive_wakes(driver: &mut impl Driver, waker: Waker) {
     });
     let end = Instant::now() + GUARD;
     while seen.load(Ordering::Relaxed) < WAKES {
-        driver.poll(Wait::For(GUARD), &mut Vec::new()).unwrap();
+        driver.poll(PollTimeout::For(GUARD), &mut Vec::new()).unwrap();
         assert!(Instant::now() < end, "a wake was lost after {seen:?}");
         seen.store(news.load(Ordering::Relaxed), Ordering::Relaxed);
     }
@@ -73,10 +73,10 @@ fn a_signal_ends_a_wait_early_and_is_no_error() {
         unsafe { libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut()) };
     assert_eq!(installed, 0);
     on_each(|driver| {
-        for wait in [Wait::For(GUARD), Wait::Forever] {
+        for wait in [PollTimeout::For(GUARD), PollTimeout::Forever] {
             // Arms the watch for wakes, so that the next system call has nothing to do and can only
             // report the signal.
-            driver.poll(Wait::For(Duration::from_micros(1)), &mut Vec::new()).unwrap();
+            driver.poll(PollTimeout::For(Duration::from_micros(1)), &mut Vec::new()).unwrap();
             // SAFETY: the call has no precondition.
             let this = unsafe { libc::pthread_self() };
             let done = AtomicBool::new(false);

@@ -11,7 +11,7 @@
 use super::{EDGES, Uring, entry};
 use crate::driver::flight::errno;
 use crate::driver::poll::Poll;
-use crate::driver::{Completion, Driver, InFlight, Started, Wait};
+use crate::driver::{Completion, Driver, InFlight, PollTimeout, StartedOp};
 use std::io;
 
 impl Uring {
@@ -31,7 +31,7 @@ impl Uring {
     pub(super) fn hear_edges(&mut self, completions: &mut Vec<Completion>) -> io::Result<bool> {
         let Some(edges) = &mut self.edges else { return Ok(false) };
         let before = completions.len();
-        edges.poll(Wait::Poll, completions)?;
+        edges.poll(PollTimeout::Poll, completions)?;
         let came = completions.len() - before;
         self.in_flight -= came;
         Ok(came > 0)
@@ -59,12 +59,12 @@ impl Uring {
         };
         // SAFETY: S3: the op is in flight.
         match unsafe { edges.take_over(flight) } {
-            Started::Done(result) => {
+            StartedOp::Done(result) => {
                 let result = result.map_or_else(|error| errno(&error), u32::cast_signed);
                 return Some(flight.completion(result));
             }
-            Started::Pending => flight.by_edges.set(true),
-            Started::Blocking | Started::Untold => self.queue_op(flight),
+            StartedOp::Pending => flight.by_edges.set(true),
+            StartedOp::Blocking | StartedOp::Untold => self.queue_op(flight),
         }
         None
     }

@@ -47,7 +47,7 @@ impl Uring {
             Err(_) if result == Completion::CANCELLED => 0,
             Err(_) => usize::MAX,
         };
-        self.acceptors.tell(fd, most, &mut self.done);
+        self.acceptors.complete(fd, most, &mut self.done);
         self.acceptors.forget_if_idle(fd);
     }
 
@@ -92,22 +92,22 @@ impl Uring {
             self.enter(queued, EnterFlags::GETEVENTS, 0, None)?;
             self.reap(completions)?;
         }
-        self.ask_listeners();
+        self.poll_listeners();
         Ok(())
     }
 
     /// Asks whether there are connections, if the worker has not slept for a while.
-    pub(super) fn look_at_listeners(&mut self) {
+    pub(super) fn poll_listeners_if_due(&mut self) {
         let now = clock::now();
         let last = *self.looked_at.get_or_insert(now);
         if now.saturating_duration_since(last) >= LOOK_EVERY {
             self.looked_at = Some(now);
-            self.ask_listeners();
+            self.poll_listeners();
         }
     }
 
     /// Tells an acceptor of each listener that has a connection.
-    fn ask_listeners(&mut self) {
+    fn poll_listeners(&mut self) {
         let with_acceptors = |line: &&mut AcceptorLine| !line.is_empty() && !line.is_listened_to;
         let asked = |line: &mut AcceptorLine| libc::pollfd {
             fd: line.fd,
@@ -124,7 +124,7 @@ impl Uring {
         // another look will come.)
         unsafe { libc::poll(self.asked.as_mut_ptr(), count, 0) };
         for asked in self.asked.iter().filter(|asked| asked.revents != 0) {
-            self.acceptors.tell(asked.fd, 1, &mut self.done);
+            self.acceptors.complete(asked.fd, 1, &mut self.done);
             self.acceptors.forget_if_idle(asked.fd);
         }
     }

@@ -53,7 +53,7 @@ use super::flight::Flying;
 use super::op::Backing;
 use super::poll::Poll;
 use super::stream::is_in_nonblocking_mode;
-use super::{Completion, Driver, FileOp, InFlight, Op, Started, Token, Wait, Waker};
+use super::{Completion, Driver, FileOp, InFlight, Op, PollTimeout, StartedOp, Token, Waker};
 use crate::base::hash::HashMap;
 use crate::base::{clock, report};
 use io_uring::types::{CancelBuilder, SubmitArgs, Timespec};
@@ -449,7 +449,7 @@ impl Uring {
         }
         let mut completions = Vec::new();
         while self.in_flight > 0 {
-            self.poll(Wait::Forever, &mut completions)?;
+            self.poll(PollTimeout::Forever, &mut completions)?;
             completions.clear();
         }
         Ok(())
@@ -467,18 +467,18 @@ impl Uring {
 
 impl Driver for Uring {
     #[inline]
-    unsafe fn start(&mut self, flight: &InFlight<'_>, token: Token) -> Started {
+    unsafe fn start(&mut self, flight: &InFlight<'_>, token: Token) -> StartedOp {
         // SAFETY: S3, the caller's promise.
         if unsafe { is_untold(flight.op()) } {
-            return Started::Untold;
+            return StartedOp::Untold;
         }
         if let Op::File(FileOp { fd, backing: Backing::Stream { tells }, .. }) = *flight.op()
             && is_in_nonblocking_mode(fd.fd)
         {
             // The kernel would wait all the same.
             return match tells && flight.was_attempted() {
-                true => Started::Done(Err(io::Error::from_raw_os_error(libc::EAGAIN))),
-                false => Started::Blocking,
+                true => StartedOp::Done(Err(io::Error::from_raw_os_error(libc::EAGAIN))),
+                false => StartedOp::Blocking,
             };
         }
         let flying = flight.keep(token);
@@ -488,12 +488,12 @@ impl Driver for Uring {
             if !is_new || self.acceptors.count_lines() < LISTENERS_MAX {
                 // SAFETY: S3, the caller's promise.
                 unsafe { self.acceptors.add(flying, &self.waker) };
-                return Started::Pending;
+                return StartedOp::Pending;
             }
         }
         flight.by_readiness.set(entry::stands_for_readiness(flight.op()));
         self.queue_op(flight);
-        Started::Pending
+        StartedOp::Pending
     }
 
     fn cancel(&mut self, flight: &InFlight<'_>) {
@@ -519,11 +519,11 @@ impl Driver for Uring {
         self.queue_cancel(address);
     }
 
-    fn poll(&mut self, wait: Wait, completions: &mut Vec<Completion>) -> io::Result<()> {
+    fn poll(&mut self, wait: PollTimeout, completions: &mut Vec<Completion>) -> io::Result<()> {
         let limit = match wait {
-            Wait::Poll => Some(Duration::ZERO),
-            Wait::For(limit) => Some(limit),
-            Wait::Forever => None,
+            PollTimeout::Poll => Some(Duration::ZERO),
+            PollTimeout::For(limit) => Some(limit),
+            PollTimeout::Forever => None,
         };
         let start = completions.len();
         let mut blocks = limit != Some(Duration::ZERO);
@@ -540,7 +540,7 @@ impl Driver for Uring {
         }
         let listens = self.acceptors.count_lines() > 0;
         if listens && !blocks {
-            self.look_at_listeners();
+            self.poll_listeners_if_due();
         }
         if blocks {
             self.watch();

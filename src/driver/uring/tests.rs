@@ -89,7 +89,7 @@ fn connect_accept_and_vectored_transfers_work_through_the_ring() {
         };
         submit(driver, &accept, 1);
         let mut completions = Vec::new();
-        driver.poll(Wait::Poll, &mut completions).unwrap();
+        driver.poll(PollTimeout::Poll, &mut completions).unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let fd = collect_one(driver, 1);
         assert!(fd >= 0);
@@ -163,7 +163,7 @@ fn a_connect_without_an_answer_stays_in_flight_until_it_is_cancelled() {
         assert_eq!(attempt(&op).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         submit(driver, &op, 1);
         let mut completions = Vec::new();
-        driver.poll(Wait::For(Duration::from_millis(1)), &mut completions).unwrap();
+        driver.poll(PollTimeout::For(Duration::from_millis(1)), &mut completions).unwrap();
         assert_eq!(completions, []);
         cancel(driver, 1);
         assert_eq!(collect_one(driver, 1), Completion::CANCELLED);
@@ -213,7 +213,7 @@ fn a_cancel_between_the_readiness_of_an_op_and_its_attempt_is_not_lost() {
         while attempt(&send).is_ok() {}
         submit(driver, &send, 1);
         let mut completions = Vec::new();
-        driver.poll(Wait::Poll, &mut completions).unwrap();
+        driver.poll(PollTimeout::Poll, &mut completions).unwrap();
         theirs.set_nonblocking(true).unwrap();
         while theirs.read(&mut [0; 1 << 16]).is_ok() {}
         while attempt(&send).is_ok() {}
@@ -228,23 +228,23 @@ fn polling_without_waiting_makes_no_system_call_when_there_is_nothing_to_fetch()
     for mode in [Mode::Deferred, Mode::Cooperative] {
         let mut driver = Uring::open_with(8, mode, None).unwrap();
         let mut completions = Vec::new();
-        driver.poll(Wait::Poll, &mut completions).unwrap();
+        driver.poll(PollTimeout::Poll, &mut completions).unwrap();
         assert_eq!(driver.enters, 0, "nothing in flight");
 
         let (ours, mut theirs) = pair();
         let mut buffer = [0; 8];
         submit(&mut driver, &recv(named(&ours), &mut buffer), 1);
-        driver.poll(Wait::Poll, &mut completions).unwrap();
+        driver.poll(PollTimeout::Poll, &mut completions).unwrap();
         assert_eq!(driver.enters, 1, "submits");
         for _ in 0..100 {
-            driver.poll(Wait::Poll, &mut completions).unwrap();
+            driver.poll(PollTimeout::Poll, &mut completions).unwrap();
         }
         assert_eq!(driver.enters, 1, "nothing has happened to the op in flight");
         theirs.write_all(b"x").unwrap();
         let end = Instant::now() + GUARD;
         while completions.is_empty() {
             assert!(Instant::now() < end, "the completion is never fetched");
-            driver.poll(Wait::Poll, &mut completions).unwrap();
+            driver.poll(PollTimeout::Poll, &mut completions).unwrap();
         }
         assert!(driver.enters <= 2, "one call fetches the completion");
     }
@@ -258,7 +258,7 @@ fn submit_wait_and_reap_are_one_system_call() {
         let mut buffer = [0; 8];
         submit(driver, &recv(named(&ours), &mut buffer), 1);
         let mut completions = Vec::new();
-        driver.poll(Wait::Forever, &mut completions).unwrap();
+        driver.poll(PollTimeout::Forever, &mut completions).unwrap();
         assert_eq!((completions.len(), driver.enters), (1, 1));
     });
 }
@@ -282,7 +282,7 @@ fn a_watch_that_ends_is_armed_anew() {
         let end = Instant::now() + GUARD;
         while driver.watching {
             assert!(Instant::now() < end, "the end of the watch went unnoticed");
-            driver.poll(Wait::For(GUARD), &mut Vec::new()).unwrap();
+            driver.poll(PollTimeout::For(GUARD), &mut Vec::new()).unwrap();
         }
         waker.wake();
         expect_wake(driver);
@@ -299,7 +299,7 @@ fn what_a_small_queue_had_no_room_for_is_with_the_kernel_after_a_poll() {
         for (token, byte) in buffer.chunks_mut(1).enumerate() {
             submit(driver, &recv(named(&ours), byte), token as u64);
         }
-        driver.poll(Wait::Poll, &mut Vec::new()).unwrap();
+        driver.poll(PollTimeout::Poll, &mut Vec::new()).unwrap();
         assert!(
             driver.backlog.is_empty() && driver.queued() == 0,
             "all are with the kernel: {driver:?}"
@@ -322,10 +322,10 @@ fn completions_that_overflow_are_fetched_in_the_same_poll() {
         submit(&mut driver, &recv(named(&ours), byte), token as u64);
     }
     let mut completions = Vec::new();
-    driver.poll(Wait::Forever, &mut completions).unwrap();
+    driver.poll(PollTimeout::Forever, &mut completions).unwrap();
     let end = Instant::now() + GUARD;
     while completions.len() < OPS && Instant::now() < end {
-        driver.poll(Wait::For(GUARD), &mut completions).unwrap();
+        driver.poll(PollTimeout::For(GUARD), &mut completions).unwrap();
     }
     assert_eq!(completions.len(), OPS);
     assert!(driver.overflows > 0, "the queue has overflown, or this test tests nothing");

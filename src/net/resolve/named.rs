@@ -22,53 +22,64 @@ pub(super) fn of<A>(value: &A) -> Option<Named<'_>> {
 }
 
 fn text_in<A>(value: &A) -> Option<&str> {
-    // SAFETY: E1, here and below: the lifetimes in the types asked for are that of `value` itself,
+    // SAFETY: E1: the lifetimes in the types asked for are that of `value` itself,
     // the shortest possible.
     if let Some(text) = unsafe { as_type::<A, &str>(value) } {
         return Some(text);
     }
-    // SAFETY: as above.
+    // SAFETY: E1: the lifetimes in the types asked for are that of `value` itself,
+    // the shortest possible.
     if let Some(text) = unsafe { as_type::<A, String>(value) } {
         return Some(text);
     }
-    // SAFETY: as above.
+    // SAFETY: E1: the lifetimes in the types asked for are that of `value` itself,
+    // the shortest possible.
     if let Some(text) = unsafe { as_type::<A, &String>(value) } {
         return Some(text);
     }
-    // SAFETY: as above.
+    // SAFETY: E1: the lifetimes in the types asked for are that of `value` itself,
+    // the shortest possible.
     if let Some(text) = unsafe { as_type::<A, &&String>(value) } {
         return Some(text);
     }
-    // SAFETY: as above.
+    // SAFETY: E1: the lifetimes in the types asked for are that of `value` itself,
+    // the shortest possible.
     if let Some(text) = unsafe { as_type::<A, &&&str>(value) } {
         return Some(text);
     }
-    // SAFETY: as above.
+    // SAFETY: E1: the lifetimes in the types asked for are that of `value` itself,
+    // the shortest possible.
     unsafe { as_type::<A, &&str>(value) }.map(|text| **text)
 }
 
 fn host_in<A>(value: &A) -> Option<Named<'_>> {
-    // SAFETY: E1, as above.
+    // SAFETY: E1: the lifetimes in the types asked for are that of `value` itself,
+    // the shortest possible.
     if let Some((host, port)) = unsafe { as_type::<A, (&str, u16)>(value) } {
         return Some(Named::Host(host, *port));
     }
-    // SAFETY: as above.
+    // SAFETY: E1: the lifetimes in the types asked for are that of `value` itself,
+    // the shortest possible.
     if let Some((host, port)) = unsafe { as_type::<A, (String, u16)>(value) } {
         return Some(Named::Host(host, *port));
     }
-    // SAFETY: as above.
+    // SAFETY: E1: the lifetimes in the types asked for are that of `value` itself,
+    // the shortest possible.
     if let Some((host, port)) = unsafe { as_type::<A, &(&str, u16)>(value) } {
         return Some(Named::Host(host, *port));
     }
-    // SAFETY: as above.
+    // SAFETY: E1: the lifetimes in the types asked for are that of `value` itself,
+    // the shortest possible.
     if let Some((host, port)) = unsafe { as_type::<A, &&(&str, u16)>(value) } {
         return Some(Named::Host(host, *port));
     }
-    // SAFETY: as above.
+    // SAFETY: E1: the lifetimes in the types asked for are that of `value` itself,
+    // the shortest possible.
     if let Some((host, port)) = unsafe { as_type::<A, &&(String, u16)>(value) } {
         return Some(Named::Host(host, *port));
     }
-    // SAFETY: as above.
+    // SAFETY: E1: the lifetimes in the types asked for are that of `value` itself,
+    // the shortest possible.
     let (host, port) = unsafe { as_type::<A, &(String, u16)>(value) }?;
     Some(Named::Host(host, *port))
 }

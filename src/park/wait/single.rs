@@ -21,7 +21,7 @@ impl<T> Single<T> {
     pub(crate) unsafe fn wake(this: *const Single<T>) {
         // SAFETY: S4: the owner's frame stays until the unpark below.
         let waiter = unsafe { &raw const (*this).waiter };
-        // SAFETY: S4, as above.
+        // SAFETY: S4: the owner's frame stays until the unpark below.
         let claimed = unsafe { &*waiter }.claim(WOKEN);
         debug_assert!(claimed, "a wait with a single claimer was claimed before");
         // SAFETY: S4: this call has just won the claim.

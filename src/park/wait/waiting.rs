@@ -40,7 +40,7 @@ impl<T> Waiting<T> {
         let waiter = wait.waiter();
         // SAFETY: N1: the place exists, and so do its parts.
         let its_waiter = unsafe { &raw const (*at).waiter };
-        // SAFETY: N1, as above.
+        // SAFETY: N1: the place exists, and so do its parts.
         let its_value = unsafe { &raw mut (*at).value };
         // A node needs to be dropped only if it has a predicate, which this one never has.
         let node = Node::only(its_waiter, wait.role, its_value.cast());
@@ -111,7 +111,7 @@ impl<T> Waiting<T> {
     pub(crate) unsafe fn leave(at: *mut Waiting<T>, value: T) {
         // SAFETY: N1, the caller's promise.
         let place = unsafe { &raw mut (*at).value };
-        // SAFETY: N1, as above.
+        // SAFETY: N1, the caller's promise.
         unsafe { place.write(MaybeUninit::new(value)) };
     }
 
@@ -123,7 +123,7 @@ impl<T> Waiting<T> {
     pub(crate) unsafe fn take(at: *mut Waiting<T>) -> T {
         // SAFETY: N2, the caller's promise.
         let place = unsafe { &raw const (*at).value };
-        // SAFETY: N2, as above.
+        // SAFETY: N2, the caller's promise.
         unsafe { place.cast::<T>().read() }
     }
 }

@@ -84,13 +84,13 @@ impl fmt::Debug for Predicate {
 impl Predicate {
     /// Creates a predicate that calls `accepts` for values of type `T`.
     pub(crate) fn of<T, P: Fn(&T) -> bool + Sync>(owner: *const (), accepts: &P) -> Predicate {
-        unsafe fn ask<T, P: Fn(&T) -> bool>(object: *const (), value: *const ()) -> bool {
+        unsafe fn call<T, P: Fn(&T) -> bool>(object: *const (), value: *const ()) -> bool {
             // SAFETY: N2: the object is a `P` that outlives the node.
             let accepts = unsafe { &*object.cast::<P>() };
             // SAFETY: N2: the line's values are of type `T`, and the caller owns this one.
             accepts(unsafe { &*value.cast::<T>() })
         }
-        Predicate { owner, object: ptr::from_ref(accepts).cast(), accepts: ask::<T, P> }
+        Predicate { owner, object: ptr::from_ref(accepts).cast(), accepts: call::<T, P> }
     }
 
     pub(crate) fn is_of(&self, owner: *const ()) -> bool {
@@ -219,7 +219,7 @@ impl Node {
     /// Returns whether the wait has already been decided, so that the node is obsolete. The caller
     /// holds the line's lock.
     pub(crate) fn is_dead(&self) -> bool {
-        // SAFETY: S4, as above.
+        // SAFETY: S4: the node is listed and the lock is held, so the owner cannot leave its frame.
         unsafe { &*self.waiter }.is_over()
     }
 }

@@ -104,8 +104,9 @@ unsafe fn unpark(first: *const Node) {
         next = node.link.next().cast();
         let (waiter, listens) = (node.waiter, node.listens);
         // SAFETY: S4: the waiter is claimed, is told or unparked once, and is not touched again.
-        if !listens || !unsafe { Waiter::tell(waiter) } {
-            // SAFETY: S4, as above: a listener that could not be told is still there.
+        if !listens || !unsafe { Waiter::release_listener(waiter) } {
+            // SAFETY: S4: the waiter is claimed. A listener that could not be released is still
+            // there.
             unsafe { Waiter::unpark(waiter) };
         }
     }

@@ -20,7 +20,7 @@ use crate::sched::shared::WorkerShared;
 use crate::task::cancel::{self, CancelNode, CancelReason, Kind};
 use crate::task::{self, Header, Running, VTable};
 
-const VTABLE: VTable = VTable::bare(crate::sched::tell);
+const VTABLE: VTable = VTable::bare(crate::sched::notify_cancelled);
 
 static WHAT: What = What::new("a model");
 

@@ -13,7 +13,7 @@ use crate::sched::deque::Taken;
 use crate::sched::shared::{Chain, WorkerShared};
 use crate::task::{Header, VTable};
 
-const VTABLE: VTable = VTable::bare(crate::sched::tell);
+const VTABLE: VTable = VTable::bare(crate::sched::notify_cancelled);
 
 #[repr(C)]
 struct Task {

@@ -11,7 +11,7 @@ use crate::base::sync::atomic::Ordering;
 use crate::task::cancel::{self, CancelNode, CancelReason, Kind};
 use crate::task::{self, Header, Running, VTable};
 
-const VTABLE: VTable = VTable::bare(crate::sched::tell);
+const VTABLE: VTable = VTable::bare(crate::sched::notify_cancelled);
 
 /// A task, and what a sender wrote before it sent the task.
 #[repr(C)]

@@ -85,7 +85,7 @@ impl Timers {
             }
         }
         for timer in found {
-            // SAFETY: W1, as above.
+            // SAFETY: W1: a timer in the tree stays until it is taken out.
             let timer = unsafe { &*timer };
             let time = moved(self.start + Duration::from_nanos(timer.tick.get()));
             self.cancel(timer);

@@ -35,7 +35,7 @@ struct Request {
 
 // SAFETY: K5: the node is used only while its owner keeps it, and may be flagged by any thread.
 unsafe impl Send for Request {}
-// SAFETY: K5: as above.
+// SAFETY: K5: the node is used only while its owner keeps it, and may be flagged by any thread.
 unsafe impl Sync for Request {}
 
 impl Request {

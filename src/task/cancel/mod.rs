@@ -101,4 +101,4 @@ pub(crate) use node::{CancelNode, DeadlineNode, HookNode, Kind, ShieldNode};
 pub use reason::{CancelReason, Cancelled};
 #[cfg(feature = "sim")]
 pub(crate) use walk::pierce;
-pub(crate) use walk::{ask, cancel, flagged_by, hang, reach, unlink};
+pub(crate) use walk::{cancel, flagged_by, hang, reach, request_above, unlink};

@@ -45,7 +45,7 @@ pub(crate) unsafe fn reach(node: &CancelNode) -> Option<Cancelled> {
 /// # Safety
 /// K1: the node's parents stay, as for [`reach`].
 #[cold]
-pub(crate) unsafe fn ask(node: &CancelNode) -> Option<Cancelled> {
+pub(crate) unsafe fn request_above(node: &CancelNode) -> Option<Cancelled> {
     let cancelled = node.cancelled();
     if cancelled.is_some() || node.is_reached() {
         return cancelled;
@@ -162,7 +162,7 @@ pub(crate) unsafe fn pierce(node: *const CancelNode, root: &CancelNode, reason: 
         }
         (outermost, at) = (at, node.parent());
     }
-    // SAFETY: K1, as above.
+    // SAFETY: K1, by this function's contract.
     if let Some(shield) = unsafe { outermost.as_ref() }
         && !ptr::eq(shield, root)
     {
@@ -182,7 +182,7 @@ fn spread(node: &CancelNode, reason: CancelReason) {
 /// deep. Returns the hooks that it has claimed.
 fn visit(root: &CancelNode, guard: Children<'_>, reason: CancelReason) -> *const HookNode {
     let mut hooks = ptr::null();
-    tell(root, &mut hooks);
+    notify(root, &mut hooks);
     let mut at: *const CancelNode = root;
     let mut child = guard.first();
     guard.keep_locked(); // Unlocked below: the guards of a path cannot be kept in a variable.
@@ -210,7 +210,7 @@ fn visit(root: &CancelNode, guard: Children<'_>, reason: CancelReason) -> *const
         let node = unsafe { &*candidate };
         let guard = node.lock_children();
         if node.flag(reason, true) {
-            tell(node, &mut hooks);
+            notify(node, &mut hooks);
             at = candidate;
             child = guard.first();
             guard.keep_locked();
@@ -222,10 +222,10 @@ fn visit(root: &CancelNode, guard: Children<'_>, reason: CancelReason) -> *const
 }
 
 /// Tells the node's task of the request, and claims the node's hook.
-fn tell(node: &CancelNode, hooks: &mut *const HookNode) {
+fn notify(node: &CancelNode, hooks: &mut *const HookNode) {
     // SAFETY: K2: a task's node is linked only while the task lives.
     if let Some(owner) = unsafe { node.owner.get().as_ref() } {
-        Header::tell_cancelled(owner);
+        Header::notify_cancelled(owner);
     }
     if node.kind() == Kind::Hook {
         let hook = ptr::from_ref(node).cast::<HookNode>();

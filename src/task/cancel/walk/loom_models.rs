@@ -9,7 +9,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use super::super::{CancelNode, CancelReason, Kind};
-use super::{ask, cancel, hang, reach, unlink};
+use super::{cancel, hang, reach, request_above, unlink};
 use crate::task::{Header, VTable};
 
 const VTABLE: VTable = VTable::bare(|task| {
@@ -164,7 +164,7 @@ fn noting(parent: &CancelNode, task: &Task) -> Box<CancelNode> {
 
 /// Returns whether a task with this innermost node sees a request when it asks.
 fn is_asked(node: &CancelNode) -> bool {
-    !node.is_clear() && unsafe { ask(node) }.is_some()
+    !node.is_clear() && unsafe { request_above(node) }.is_some()
 }
 
 /// A flag that is set when a request's canceller has returned.

@@ -517,7 +517,7 @@ fn compare(seed: u64, calls: usize, user: Option<u32>) {
             if let Some(user) = user {
                 // SAFETY: the call concerns the calling thread only, which ends afterwards.
                 unsafe { libc::setfsgid(user) };
-                // SAFETY: as above.
+                // SAFETY: the call concerns the calling thread only, which ends afterwards.
                 unsafe { libc::setfsuid(user) };
             }
             let mut dice = Dice(seed);
