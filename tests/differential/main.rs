@@ -24,49 +24,49 @@ fn search<M: Model>(model: M) {
 }
 
 #[test]
-fn tcp_within_a_host() {
+fn tcp_within_a_host_slow() {
     search(Streams::Tcp);
 }
 
 #[test]
-fn tcp_between_hosts() {
+fn tcp_between_hosts_slow() {
     search(Streams::TcpBetweenHosts);
 }
 
 #[test]
-fn unix_streams() {
+fn unix_streams_slow() {
     search(Streams::Unix);
 }
 
 #[test]
-fn unix_pairs() {
+fn unix_pairs_slow() {
     search(Streams::UnixPair);
 }
 
 #[test]
-fn udp() {
+fn udp_slow() {
     search(Udp);
 }
 
 #[test]
-fn unix_datagrams() {
+fn unix_datagrams_slow() {
     search(UnixDatagrams::Bound);
 }
 
 #[test]
-fn pairs_of_unix_datagrams() {
+fn pairs_of_unix_datagrams_slow() {
     search(UnixDatagrams::Pair);
 }
 
 #[test]
-fn pipes() {
+fn pipes_slow() {
     search(Pipes);
 }
 
 /// Every program of three operations. Started by hand.
 #[test]
 #[ignore = "takes minutes"]
-fn all_short_programs_of_streams() {
+fn all_short_programs_of_streams_slow() {
     for model in [Streams::Tcp, Streams::TcpBetweenHosts, Streams::Unix, Streams::UnixPair] {
         check_all(model, 3);
     }

@@ -63,7 +63,7 @@ fn detached() -> io::Result<()> {
 /// The same in a scope of a task that is not joined either.
 fn detached_below() -> io::Result<()> {
     ecru::scope(|s| {
-        s.spawn(|| detached());
+        s.spawn(detached);
         s.spawn(|| sleep(3600 * SECOND));
     });
     Ok(())
@@ -173,7 +173,7 @@ fn unwinding() -> io::Result<()> {
 }
 
 fn unwinding_in_a_task() -> io::Result<()> {
-    ecru::scope(|s| _ = s.spawn(|| unwinding()).join());
+    ecru::scope(|s| _ = s.spawn(unwinding).join());
     Ok(())
 }
 
@@ -198,7 +198,7 @@ fn joined() -> io::Result<()> {
     ecru::scope(|s| {
         while sleep(5 * SECOND).is_ok() {
             assert!(s.spawn(corrupt).join().is_err());
-            assert!(s.spawn(|| detached_below_briefly()).join().is_err());
+            assert!(s.spawn(detached_below_briefly).join().is_err());
             let set = JoinSet::new(s);
             set.spawn(corrupt);
             assert!(set.join_next().unwrap().is_err());
@@ -218,11 +218,11 @@ fn caught() -> io::Result<()> {
     while sleep(5 * SECOND + MS).is_ok() {
         assert!(panic::catch_unwind(corrupt).is_err());
         assert!(panic::catch_unwind(|| ecru::scope(|_| corrupt())).is_err());
-        let failed = || {
-            ecru::try_scope(|s| {
-                s.spawn(|| Ok::<_, io::Error>(corrupt())).join().map_err(io::Error::other)
-            })
+        let failing = || -> io::Result<()> {
+            corrupt();
+            Ok(())
         };
+        let failed = || ecru::try_scope(|s| s.spawn(failing).join().map_err(io::Error::other));
         assert!(panic::catch_unwind(failed).is_err());
     }
     Ok(())
@@ -346,7 +346,10 @@ fn sim_195_panic_of_a_connection_for_a_handler() {
                     .on_panic(|_, _| _ = count.fetch_add(1, Relaxed))
                     .serve(|stream, peer| match direct {
                         true => answer(stream, peer),
-                        false => Ok(detached_below_briefly()),
+                        false => {
+                            detached_below_briefly();
+                            Ok(())
+                        }
                     })
             });
             sim::settle();

@@ -67,7 +67,13 @@ fn a_connected_socket_hears_its_peer_alone_and_that_nothing_is_there() {
     assert_eq!(lab.receive(server, 9, false).unwrap().0, b"question");
     lab.send_to(server, b"answer", &v4(one, 50)).unwrap();
     lab.run();
+    // As on Linux, what has arrived before stays.
+    assert_eq!(lab.read(client, 9).unwrap(), b"before");
     assert_eq!(lab.read(client, 9).unwrap(), b"answer");
+    assert_eq!(lab.read(client, 9), Err(Errno::AGAIN));
+    // Nothing is at this address either, but the socket is not connected to it.
+    lab.send_to(client, b"lost", &v4(other, 62)).unwrap();
+    lab.run();
     assert_eq!(lab.read(client, 9), Err(Errno::AGAIN));
     lab.close(server);
     lab.watch(client, Interest::Read, 1);

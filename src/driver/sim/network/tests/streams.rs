@@ -103,8 +103,9 @@ fn each_direction_ends_by_itself() {
         lab.run();
         assert_eq!(lab.read(client, 99).unwrap(), b"answer");
         assert_eq!(lab.read(client, 99).unwrap(), b"");
-        // A half that is shut reads nothing more.
-        lab.shut_down(client, Shutdown::Both).unwrap();
+        // Both ends have ended, so nothing is left to shut.
+        assert_eq!(lab.shut_down(client, Shutdown::Both), Err(Errno::NOTCONN));
+        assert_eq!(lab.network.peer_name(client).map(drop), Err(Errno::NOTCONN));
         assert_eq!(lab.read(client, 99).unwrap(), b"");
     }
 }
