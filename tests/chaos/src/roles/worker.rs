@@ -94,11 +94,12 @@ fn handle(journal: &Journal, job: Job<Work>) -> io::Result<()> {
 
 fn abort(journal: &Journal, job: &Job<Work>) -> io::Result<()> {
     // In `run`, as attempts are recorded before it calls this.
-    let Err(lost) = job.run(|_| {
+    let Err(_lost) = job.run(|_| {
         let _ = journal.note(&Line::Begun { handout: handout(job) });
         std::process::abort()
     });
-    Err(lost.into())
+    // The lease had ended, so nothing has begun.
+    Ok(())
 }
 
 fn handle_after_acknowledging(journal: &Journal, job: Job<Work>) -> io::Result<()> {
