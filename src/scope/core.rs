@@ -260,11 +260,12 @@ impl ScopeCore {
     pub(crate) fn run<T>(&self, body: impl FnOnce() -> T) -> Result<T, Box<ChildPanic>> {
         let opened = self.open();
         let result = panic::catch_unwind(AssertUnwindSafe(body));
-        let untaken = result.as_ref().err().map(|payload| self.hold_panic(&**payload));
-        self.finish();
-        self.close();
-        drop(opened);
-        drop(untaken);
+        {
+            let _untaken = result.as_ref().err().map(|payload| self.hold_panic(&**payload));
+            self.finish();
+            self.close();
+            drop(opened);
+        }
         match result {
             Ok(value) => {
                 // A load is enough: no child is left that could add itself.

@@ -57,7 +57,7 @@ impl Moment {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Untaken;
+pub(crate) struct Untaken(());
 
 impl Untaken {
     #[inline(always)]
@@ -68,7 +68,7 @@ impl Untaken {
 
 #[inline(always)]
 pub(crate) fn hold(_: Moment, _: u64, _: Option<&str>, _: impl FnOnce() -> String) -> Untaken {
-    Untaken
+    Untaken(())
 }
 
 #[inline(always)]
