@@ -11,7 +11,7 @@ mod streams;
 
 use datagrams::{Udp, UnixDatagrams};
 use pipes::Pipes;
-use program::{Model, check_all, random_programs};
+use program::{Model, random_programs};
 use streams::Streams;
 
 /// The programs that are run for each model, unless the environment says otherwise.
@@ -61,13 +61,4 @@ fn pairs_of_unix_datagrams_slow() {
 #[test]
 fn pipes_slow() {
     search(Pipes);
-}
-
-/// Every program of three operations. Started by hand.
-#[test]
-#[ignore = "takes minutes"]
-fn all_short_programs_of_streams_slow() {
-    for model in [Streams::Tcp, Streams::TcpBetweenHosts, Streams::Unix, Streams::UnixPair] {
-        check_all(model, 3);
-    }
 }

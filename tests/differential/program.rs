@@ -160,16 +160,6 @@ pub(crate) fn random_programs<M: Model>(model: M, count: u64, longest: usize) {
     check(model, (0..count).map(draw));
 }
 
-/// Checks every program of this length.
-pub(crate) fn check_all<M: Model>(model: M, length: u32) {
-    let ops = model.operations();
-    let programs = (0..ops.len().pow(length)).map(|number| {
-        let digit = |at| ops[number / ops.len().pow(at) % ops.len()];
-        (0..length).map(digit).collect()
-    });
-    check(model, programs);
-}
-
 /// A small generator (SplitMix64).
 struct Random(u64);
 
