@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -137,6 +137,16 @@ const KILLED: &str = "ECRU_FLEET_KILLED";
 /// The job that ends its process.
 const KILLER: u32 = 3;
 
+/// A process that is killed when this is dropped.
+struct Worker(Child);
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Works on jobs, one of which ends the process.
 #[test]
 fn killed_process() {
@@ -168,13 +178,14 @@ fn fleet_90_beside_a_killer_slow() {
         }
         let (mut killed, mut done) = (0, BTreeSet::new());
         while queue.stats()?.dead == 0 {
-            let mut worker = Command::new(std::env::current_exe()?)
+            let worker = Command::new(std::env::current_exe()?)
                 .args(["--exact", "settling::killed_process", "--nocapture"])
                 .env(KILLED, server.url())
                 .stdout(Stdio::piped())
                 .stderr(Stdio::null())
                 .spawn()?;
-            let lines = BufReader::new(worker.stdout.take().unwrap()).lines();
+            let mut worker = Worker(worker);
+            let lines = BufReader::new(worker.0.stdout.take().unwrap()).lines();
             let (over, is_over) = mpsc::channel();
             std::thread::spawn(move || {
                 for line in lines.map_while(Result::ok) {
@@ -184,9 +195,9 @@ fn fleet_90_beside_a_killer_slow() {
             });
             // It ends by itself, or when the job is dead.
             ecru::timeout(LONG, || {
-                while worker.try_wait()?.is_none() {
+                while worker.0.try_wait()?.is_none() {
                     if queue.stats()?.dead > 0 {
-                        worker.kill()?;
+                        worker.0.kill()?;
                     }
                     ecru::sleep(SOON)?;
                 }
