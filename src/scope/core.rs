@@ -38,7 +38,9 @@ use super::frame::Opened;
 use super::join::JoinHandle;
 use super::options::{Options, Start};
 use crate::base::short_trace;
-use crate::base::simulated::{self, Untaken};
+#[cfg(feature = "sim")]
+use crate::base::simulated;
+use crate::base::simulated::Untaken;
 use crate::base::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crate::park::{Mode, Single, Wait, What};
 use crate::sched;
@@ -516,6 +518,7 @@ impl<B: Body> Erased<B> {
 
 const UPCALLS: Upcalls = Upcalls {
     panicked: note_panic,
+    #[cfg(feature = "sim")]
     left: lose_panic,
     ended: child_ended,
     notify_cancelled: sched::notify_cancelled,
@@ -527,6 +530,7 @@ unsafe fn note_panic(task: *const Header) {
     // SAFETY: S5: the scope waits for this task.
     let core = unsafe { &*scope };
     core.note_panic(task);
+    #[cfg(feature = "sim")]
     // SAFETY: T2: the running task holds a reference.
     if simulated::is_simulated() && !unsafe { &*task }.has_handle() {
         // SAFETY: T2, S5: the caller's reference, and the scope waits for this task.
@@ -536,6 +540,7 @@ unsafe fn note_panic(task: *const Header) {
 
 /// Fails the run of a simulation, if the panic of a task without a handle cannot be joined further
 /// up either. The scopes would pass it on, but only when their other tasks have ended.
+#[cfg(feature = "sim")]
 #[cold]
 unsafe fn lose_panic(task: *const Header) {
     // SAFETY: T2: the caller holds a reference.

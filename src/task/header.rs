@@ -47,6 +47,7 @@ pub(crate) struct Upcalls {
     /// Tells the scope that the task has panicked. The result says how.
     pub(crate) panicked: unsafe fn(*const Header),
     /// Tells the scope, in a simulation, that the handle of a task that has panicked was dropped.
+    #[cfg(feature = "sim")]
     pub(crate) left: unsafe fn(*const Header),
     /// Tells the scope that the task is over. This is the task's last access to its scope.
     pub(crate) ended: unsafe fn(scope: *const (), daemon: bool),
@@ -90,7 +91,13 @@ impl VTable {
             discard: |_| {},
             free: |_| {},
             layout: Layout::new::<()>(),
-            upcalls: Upcalls { panicked: |_| {}, left: |_| {}, ended: |_, _| {}, notify_cancelled },
+            upcalls: Upcalls {
+                panicked: |_| {},
+                #[cfg(feature = "sim")]
+                left: |_| {},
+                ended: |_, _| {},
+                notify_cancelled,
+            },
         }
     }
 }
@@ -541,6 +548,7 @@ impl Header {
     }
 
     /// Returns whether a join can still ask for the result.
+    #[cfg(feature = "sim")]
     pub(crate) fn has_handle(&self) -> bool {
         self.state.load(Ordering::Relaxed) & DETACHED == 0
     }
@@ -576,6 +584,7 @@ impl Header {
             // SAFETY: T1: claimed just now.
             unsafe { (header.vtable.discard)(this) };
         }
+        #[cfg(feature = "sim")]
         if state & (TAKEN | PANICKED) == PANICKED && simulated::is_simulated() {
             // SAFETY: S5: the scope has not looked at the panic yet, so it has not returned.
             unsafe { (header.vtable.upcalls.left)(this) };

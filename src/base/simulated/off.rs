@@ -73,11 +73,3 @@ pub(crate) fn hold(_: Moment, _: u64, _: Option<&str>, _: impl FnOnce() -> Strin
 
 #[inline(always)]
 pub(crate) fn lose(_: Moment, _: Option<&str>, _: impl FnOnce() -> String) {}
-
-#[inline(always)]
-pub(crate) fn lose_that_of(_: u64) {}
-
-#[inline(always)]
-pub(crate) fn is_never_joined(_: u64) -> bool {
-    false
-}
