@@ -1,8 +1,10 @@
 //! What happens when no stack can be mapped, in `serve` and elsewhere.
 
+use crate::common::await_workers;
 use crate::streams::{assert_cancelled, listen};
 use crate::support::{Watchdog, alone, forever, panic_text, settle, until};
 use ecru::channel;
+use ecru::diag::TaskState;
 use ecru::net::TcpStream;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::{self, ErrorKind, Read, Write};
@@ -35,7 +37,17 @@ impl Drop for Limited {
 fn with_large_stacks(workers: usize, body: impl FnOnce()) {
     let _watchdog = Watchdog::new();
     let builder = ecru::Runtime::builder().workers(workers).stack_size(LARGE_STACK);
-    builder.placement(ecru::Placement::Together).build().unwrap().run(body);
+    let runtime = builder.placement(ecru::Placement::Together).build().unwrap();
+    runtime.run(|| {
+        await_workers(workers);
+        body();
+    });
+}
+
+/// Returns whether each task of the run has a stack.
+fn all_have_begun() -> bool {
+    let tree = ecru::RuntimeHandle::current().dump();
+    tree.tasks().all(|task| !matches!(task.state(), TaskState::Unstarted | TaskState::Unknown))
 }
 
 /// Sends a byte and keeps the connection until the client closes it.
@@ -74,6 +86,8 @@ fn serve_20_no_stack_for_a_connection() {
                             .serve(hold)
                     });
                     drop(connect_held(address).unwrap());
+                    // The server's own tasks have stacks, also the one that waits for the stop.
+                    until(all_have_begun);
                     let _limited = Limited::new();
                     let mut held = Vec::new();
                     let mut refused = 0;

@@ -43,14 +43,18 @@ impl Watchdog {
     #[track_caller]
     pub(crate) fn within(limit: Duration) -> Watchdog {
         let (in_time, ended) = mpsc::channel::<()>();
+        let (begun, has_begun) = mpsc::channel();
         let place = std::panic::Location::caller();
         let name = thread::current().name().unwrap_or("a thread without a name").to_owned();
         thread::spawn(move || {
+            let _ = begun.send(());
             if ended.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout) {
                 eprintln!("{name} hangs; see {place}");
                 std::process::abort();
             }
         });
+        // From here on the thread maps no more memory, which tests may limit.
+        has_begun.recv().expect("the thread sends at once");
         Watchdog { _in_time: in_time }
     }
 }
@@ -160,6 +164,20 @@ pub(crate) fn until(mut condition: impl FnMut() -> bool) {
             let _ = ecru::yield_now();
         }
     }
+}
+
+/// Returns when each worker of the run has begun. From then on the workers' threads map no more
+/// memory for themselves, so a test may limit it. The stacks of the tasks that this needs are
+/// smaller than others.
+pub(crate) fn await_workers(workers: usize) {
+    let all = std::sync::Barrier::new(workers);
+    ecru::scope(|s| {
+        for _ in 1..workers {
+            // It blocks its worker, so the next task goes to another one.
+            s.builder().stack_size(64 << 10).spawn(|| _ = all.wait());
+        }
+        all.wait();
+    });
 }
 
 /// Lets other tasks run for a while, so that tasks that are about to wait do so.
