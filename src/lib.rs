@@ -73,7 +73,7 @@ pub use diag::TaskTree;
 pub use driver::DriverKind;
 pub use interop::block_on;
 pub use park::no_suspend;
-pub use runtime::{NotRunning, Runtime, RuntimeBuilder, RuntimeHandle, run, spawn};
+pub use runtime::{NotRunning, Runtime, RuntimeBuilder, RuntimeHandle, run, spawn, spawn_future};
 pub use sched::{Placement, unblock};
 pub use schedule::{Retry, Schedule};
 pub use scope::{

@@ -153,6 +153,7 @@ fn describe(worker: usize, asker: Option<TaskId>) -> Answer {
             _ if asker == Some(info.id()) => TaskState::Running,
             Doing::Unstarted => TaskState::Unstarted,
             Doing::Ready => TaskState::Ready,
+            Doing::Pending => TaskState::Waiting(Wait::of("its future to be woken")),
             Doing::Waiting(purpose, other) => {
                 if info.is_root() {
                     trace = root_trace.take();

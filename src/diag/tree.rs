@@ -428,7 +428,7 @@ impl Wait {
         wait
     }
 
-    fn of(what: &'static str) -> Wait {
+    pub(super) fn of(what: &'static str) -> Wait {
         Wait { what, source: None, at: None, task: None, fd: None, peer: None, object: None }
     }
 

@@ -52,6 +52,7 @@ mod descriptor;
 mod file;
 mod flight;
 mod kind;
+mod observer;
 mod op;
 mod peer;
 mod poll;
@@ -67,6 +68,7 @@ mod waker;
 mod watch;
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 #[cfg(feature = "sim")]
 use std::time::Instant;
@@ -78,12 +80,13 @@ pub(crate) use {
     descriptor::{Descriptor, OwnedDescriptor},
     flight::InFlight,
     kind::{DriverChoice, check, choose},
+    observer::{Observe, Observer, call_waker},
     op::{Backing, CURSOR, FileCall, FileOp, Interest, Manner, Op, clamp_buffers, clamp_length},
     peer::peer_of,
     request::perform::{needs_kernel, request},
     thread::Thread,
     waker::Waker,
-    watch::Watch,
+    watch::{Sides, Watch},
 };
 
 #[cfg(feature = "sim")]
@@ -270,6 +273,40 @@ impl Driver for AnyDriver {
     #[inline]
     fn in_flight(&self) -> usize {
         forward!(self, driver => driver.in_flight())
+    }
+}
+
+impl Observe for AnyDriver {
+    fn observe(
+        &mut self,
+        fd: &OwnedDescriptor,
+        observer: &Arc<Observer>,
+        place: usize,
+    ) -> io::Result<()> {
+        match self {
+            AnyDriver::Uring(driver) => driver.observe(fd, observer, place),
+            AnyDriver::Poll(driver) => driver.observe(fd, observer, place),
+            #[cfg(feature = "sim")]
+            AnyDriver::Sim(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    fn unobserve(&mut self, fd: &OwnedDescriptor, observer: &Arc<Observer>) {
+        match self {
+            AnyDriver::Uring(driver) => driver.unobserve(fd, observer),
+            AnyDriver::Poll(driver) => driver.unobserve(fd, observer),
+            #[cfg(feature = "sim")]
+            AnyDriver::Sim(_) => {}
+        }
+    }
+
+    fn take_wakers(&mut self, to: &mut Vec<std::task::Waker>) {
+        match self {
+            AnyDriver::Uring(driver) => driver.take_wakers(to),
+            AnyDriver::Poll(driver) => driver.take_wakers(to),
+            #[cfg(feature = "sim")]
+            AnyDriver::Sim(_) => {}
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 
 use crate::base::alarm::Ring;
 use crate::driver::request::{Duplicate, NotifyEventFd, OpenEventFd, TakeEventFd};
-use crate::driver::{Manner, Op, OwnedDescriptor, Watch, request};
+use crate::driver::{Manner, Op, OwnedDescriptor, Sides, Watch, request};
 use crate::park::WaitList;
 use crate::sched::io::perform;
 use crate::source::{Arms, Pass, Source, wait_in_lists};
@@ -90,7 +90,7 @@ impl EventFd {
 
     fn watch(&self) {
         let inner: Weak<Inner> = Arc::downgrade(&self.inner);
-        self.inner.watch.arm(Some(&self.inner.fd), inner);
+        self.inner.watch.arm(Some(&self.inner.fd), Sides::READ, inner);
     }
 }
 

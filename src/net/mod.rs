@@ -58,12 +58,14 @@
 //   the methods that they share.
 // - `conversions`: conversions from and to std's types and fds.
 // - `readiness`: waiting without a transfer, for code that is built on readiness.
+// - `polled`: sockets for code that polls.
 // - `when_readable`: streams that wait without a task, as sources.
 // - `resolve`: from names to addresses.
 // - `server`, `server_errors`: accepting and serving connections. `halves`: a stream split in two.
 
 mod conversions;
 mod halves;
+mod polled;
 mod readiness;
 mod resolve;
 mod server;
@@ -82,6 +84,7 @@ mod waiting_sends;
 mod when_readable;
 
 pub use halves::{OwnedReadHalf, OwnedWriteHalf, ReuniteError, Split};
+pub use polled::{Interest, Pollable, Polled};
 pub use resolve::ToSocketAddrs;
 pub use server::{Listener, Server};
 pub use std::net::{

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use super::socket::Socket;
 use super::{TcpStream, UnixStream};
 use crate::base::alarm::Ring;
-use crate::driver::Watch;
+use crate::driver::{Sides, Watch};
 use crate::park::WaitList;
 use crate::source::{Arms, Pass, Source};
 
@@ -140,7 +140,8 @@ impl<S: Send + 'static> WhenReadable<S> {
     fn watch(&self) {
         if let Some(idle) = &*self.inner.lock() {
             let inner: Weak<Inner<S>> = Arc::downgrade(&self.inner);
-            idle.watch.arm(Some((self.inner.socket)(&idle.stream).fd()), inner);
+            let fd = (self.inner.socket)(&idle.stream).fd();
+            idle.watch.arm(Some(fd), Sides::READ, inner);
         }
     }
 }

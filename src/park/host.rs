@@ -159,6 +159,10 @@ const SIMULATED: u32 = 1 << 30;
 /// certain initializers: see [`initializers`]. Calls find it as they find [`SIMULATED`].
 const SEARCHED: u32 = 1 << 29;
 
+/// A flag in the count of `no_suspend` sections that is set while a worker polls the future of a
+/// task without a stack.
+const POLLING: u32 = 1 << 28;
+
 /// The flags that do not refuse a wait by themselves.
 #[cfg(feature = "sim")]
 const MARKS: u32 = SIMULATED | SEARCHED;
@@ -175,6 +179,13 @@ pub(crate) fn enter_simulation() -> Mark {
 /// if these are [searched](initializers::are_checked) for.
 pub(crate) fn enter_worker() -> Option<Mark> {
     initializers::are_checked().then(|| Mark::set(SEARCHED))
+}
+
+/// Runs `poll`, which polls the future of a task without a stack. Each call in it that may wait
+/// panics.
+pub(crate) fn polling<T>(poll: impl FnOnce() -> T) -> T {
+    let _mark = Mark::set(POLLING);
+    poll()
 }
 
 /// A guard that takes a mark of the thread back.
@@ -288,6 +299,9 @@ fn refuse() {
     match count & !MARKS {
         0 => {}
         LOOKING => give_up_last_look(),
+        count if count & POLLING != 0 => panic!(
+            "a call that may wait was made inside a future that `spawn_future` runs, which has no stack to wait on; `.await` a future instead, or make the call in a task (`spawn`), or run the future by `block_on`"
+        ),
         _ => panic!(
             "a call that may wait was made inside `no_suspend`; move it out of the section, or use a `try_` call that never waits"
         ),

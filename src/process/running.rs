@@ -24,7 +24,7 @@ use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions};
 use crate::base::alarm::Ring;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::driver::request::OpenPipe;
-use crate::driver::{Interest, OwnedDescriptor, Watch, request};
+use crate::driver::{Interest, OwnedDescriptor, Sides, Watch, request};
 use crate::park::WaitList;
 use crate::sched::io::wait_until_ready;
 use crate::task;
@@ -121,7 +121,7 @@ impl RunningChild {
             }
         };
         let this: Weak<RunningChild> = Arc::downgrade(self);
-        self.watch.arm(sign, this);
+        self.watch.arm(sign, Sides::READ, this);
         true
     }
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::{error, fmt};
 
-use super::run::{Runtime, spawn_into};
+use super::run::{Runtime, new_future, new_task, spawn_into};
 use crate::diag::{self, TaskTree};
 use crate::sched::{self, Pool};
 use crate::scope::JoinHandle;
@@ -79,7 +79,26 @@ impl RuntimeHandle {
         U: Send + 'static,
     {
         let pool = self.pool.upgrade().ok_or(NotRunning(()))?;
-        spawn_into(&pool, f).ok_or(NotRunning(()))
+        spawn_into(&pool, new_task(f)).ok_or(NotRunning(()))
+    }
+
+    /// Spawns a task into the current run that polls a future to its end; see
+    /// [`Scope::spawn_future`](crate::Scope::spawn_future). The run does not end before the task
+    /// has ended.
+    ///
+    /// # Errors
+    /// Returns [`NotRunning`] if there is no run. The future is dropped without being polled.
+    ///
+    /// # Cancellation
+    /// Cancellation has the same effect as in [`Scope::spawn_future`](crate::Scope::spawn_future).
+    #[track_caller]
+    pub fn spawn_future<F>(&self, future: F) -> Result<JoinHandle<'static, F::Output>, NotRunning>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let pool = self.pool.upgrade().ok_or(NotRunning(()))?;
+        spawn_into(&pool, new_future(future)).ok_or(NotRunning(()))
     }
 
     /// Returns every scope and task of the current run: each task's name, where it was spawned,

@@ -17,4 +17,4 @@ pub use builder::RuntimeBuilder;
 pub use handle::{NotRunning, RuntimeHandle};
 #[cfg(feature = "sim")]
 pub(crate) use run::run_simulated;
-pub use run::{Runtime, run, spawn};
+pub use run::{Runtime, run, spawn, spawn_future};

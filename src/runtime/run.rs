@@ -21,7 +21,7 @@ use crate::park;
 use crate::sched::{self, Pool, Scheduling, Settings, Worker};
 #[cfg(feature = "sim")]
 use crate::sched::{Director, Placement};
-use crate::scope::{JoinHandle, Options, Plain, ScopeCore};
+use crate::scope::{JoinHandle, Options, Plain, PlainFuture, ScopeCore};
 use crate::signal::{self, Listening};
 use crate::task::cancel::CancelByService;
 use crate::task::{self, CancelReason, Header, Running, VTable};
@@ -372,7 +372,7 @@ where
             "`ecru::spawn` called on a thread that runs no tasks; use `RuntimeHandle::spawn`, or call it inside `ecru::run`"
         )
     };
-    match spawn_here(&pool, f, Location::caller()) {
+    match spawn_here(&pool, new_task(f)) {
         Some(handle) => handle,
         None => panic!(
             "`ecru::spawn` called after the end of the run; destructors of values that outlive it cannot spawn"
@@ -380,52 +380,107 @@ where
     }
 }
 
-/// Puts a task into the run of the pool that the current thread works for. Drops the closure if
-/// that run has ended.
-#[inline]
-fn spawn_here<F, U>(
-    pool: &Arc<Pool>,
-    f: F,
-    at: &'static Location<'static>,
-) -> Option<JoinHandle<'static, U>>
+/// Spawns a task of the run itself that polls a future to its end. It is like one of
+/// [`Scope::spawn_future`](crate::Scope::spawn_future) in a scope around the whole run.
+///
+/// # Panics
+/// Panics outside a task.
+///
+/// # Cancellation
+/// Cancellation has the same effect as in [`Scope::spawn_future`](crate::Scope::spawn_future).
+///
+/// # Examples
+/// ```
+/// ecru::run(|| {
+///     let handle = ecru::spawn_future(async { 6 * 7 });
+///     assert_eq!(handle.join().unwrap(), 42);
+/// });
+/// ```
+#[track_caller]
+pub fn spawn_future<F>(future: F) -> JoinHandle<'static, F::Output>
 where
-    F: FnOnce() -> U + Send + 'static,
-    U: Send + 'static,
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
 {
+    let Some(pool) = sched::current_pool() else {
+        panic!(
+            "`ecru::spawn_future` called on a thread that runs no tasks; use `RuntimeHandle::spawn_future`, or call it inside `ecru::run`"
+        )
+    };
+    match spawn_here(&pool, new_future(future)) {
+        Some(handle) => handle,
+        None => panic!(
+            "`ecru::spawn_future` called after the end of the run; destructors of values that outlive it cannot spawn"
+        ),
+    }
+}
+
+/// A new task that is to be queued, with its queue's reference, and its handle.
+type NewTask<U> = (*const Header, JoinHandle<'static, U>);
+
+/// Returns a function that makes a task with this closure.
+#[inline]
+#[track_caller]
+pub(super) fn new_task<F, U>(f: F) -> impl FnOnce(&ScopeCore) -> NewTask<U>
+where
+    F: FnOnce() -> U,
+{
+    let at = Location::caller();
+    move |core| {
+        let task = core.allocate(Plain(f), Options::default(), at);
+        // SAFETY: T2: this is the handle's reference.
+        (task, unsafe { JoinHandle::new(task) })
+    }
+}
+
+/// Returns a function that makes a task with this future.
+#[track_caller]
+pub(super) fn new_future<F: Future>(future: F) -> impl FnOnce(&ScopeCore) -> NewTask<F::Output> {
+    let at = Location::caller();
+    move |core| {
+        let task = core.allocate_future(PlainFuture(future), Options::default(), at);
+        // SAFETY: T2: this is the handle's reference.
+        (task, unsafe { JoinHandle::new(task) })
+    }
+}
+
+/// Puts a task into the run of the pool that the current thread works for. Drops its work if that
+/// run has ended.
+#[inline]
+fn spawn_here<U>(
+    pool: &Arc<Pool>,
+    new: impl FnOnce(&ScopeCore) -> NewTask<U>,
+) -> Option<JoinHandle<'static, U>> {
     let published = pool.run.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: S5: the run's scope is withdrawn under this lock, after its last child.
     let core = unsafe { published.cast::<ScopeCore>().as_ref() }?;
-    let task = core.allocate(Plain(f), Options::default(), at);
+    let (task, handle) = new(core);
     // In a simulation, other tasks may run in the call below.
     drop(published);
     // SAFETY: T1: the task is new. It is counted, so the run does not end before it.
     let queued = unsafe { sched::spawn(task, Arc::as_ptr(pool).cast()) };
     debug_assert!(queued, "the current thread is a worker of this pool");
-    // SAFETY: T2: this is the handle's reference.
-    Some(unsafe { JoinHandle::new(task) })
+    Some(handle)
 }
 
-/// Puts a task into the run of a pool, from any thread. Drops the closure if there is no run.
-#[track_caller]
-pub(super) fn spawn_into<F, U>(pool: &Arc<Pool>, f: F) -> Option<JoinHandle<'static, U>>
-where
-    F: FnOnce() -> U + Send + 'static,
-    U: Send + 'static,
-{
+/// Puts a task into the run of a pool, from any thread. Drops its work if there is no run.
+pub(super) fn spawn_into<U>(
+    pool: &Arc<Pool>,
+    new: impl FnOnce(&ScopeCore) -> NewTask<U>,
+) -> Option<JoinHandle<'static, U>> {
     if sched::current_pool().is_some_and(|current| Arc::ptr_eq(&current, pool)) {
         // The caller is in the run itself, so the task is spawned as by `spawn`, without going
         // through a worker's inbox.
-        return spawn_here(pool, f, Location::caller());
+        return spawn_here(pool, new);
     }
     let published = pool.run.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: S5: the run's scope is withdrawn under this lock, after its last child.
     let core = unsafe { published.cast::<ScopeCore>().as_ref() }?;
     task::hear_of_hook();
-    let task = core.allocate(Plain(f), Options::default(), Location::caller());
+    let (task, handle) = new(core);
     // SAFETY: T1: the task is new. It is counted, so the run does not end before it.
     unsafe { sched::Remote::new(pool).spawn(task) };
-    // SAFETY: T2: this is the handle's reference.
-    Some(unsafe { JoinHandle::new(task) })
+    Some(handle)
 }
 
 /// The root task has no box, because it is not queued before it runs, and never joined or

@@ -7,18 +7,20 @@ use std::{io, ptr};
 use super::pool::Pool;
 use super::shared::WorkerShared;
 use crate::base::report;
-use crate::driver::{self, AnyDriver, Completion, Driver, InFlight, PollTimeout, Token};
+use crate::driver::{self, AnyDriver, Completion, Driver, InFlight, Observe, PollTimeout, Token};
 use crate::park::Single;
 
 /// A worker's driver, once it has been needed, and the operations in flight.
 pub(super) struct Io {
     pub(super) driver: Option<AnyDriver>,
     completions: Vec<Completion>,
+    /// The wakers of observers that are to be called.
+    pub(super) wakers: Vec<std::task::Waker>,
 }
 
 impl Io {
     pub(super) fn new() -> Io {
-        Io { driver: None, completions: Vec::new() }
+        Io { driver: None, completions: Vec::new(), wakers: Vec::new() }
     }
 
     #[inline]
@@ -81,6 +83,7 @@ impl Io {
             // SAFETY: S4: only its completion ends the wait of a flight, and there is only one.
             unsafe { Single::wake(flight) };
         }
+        driver.take_wakers(&mut self.wakers);
     }
 }
 

@@ -272,7 +272,7 @@ impl Worker {
                     None => PollTimeout::Forever,
                     Some(until) => PollTimeout::For(until.saturating_duration_since(clock::now())),
                 };
-                self.io.borrow_mut().poll(wait);
+                self.poll_io(wait);
                 self.shared.wake_up();
             } else {
                 self.shared.sleep(until);

@@ -35,6 +35,8 @@ pub(crate) enum Doing<'a> {
     Unstarted,
     /// It goes on when its turn comes.
     Ready,
+    /// Its future is pending: it waits for a call of the future's waker.
+    Pending,
     /// It is parked. If it waits for the end of a task, this has the header of that task.
     Waiting(Purpose, Option<&'a Header>),
 }
@@ -64,6 +66,7 @@ pub(crate) fn inspect(mut each: impl FnMut(&Header, Doing<'_>)) -> usize {
             each(header, doing(header));
         }
     }
+    worker.for_each_pending(|header| each(header, pending(header)));
     let mut each_unstarted = |header: &Header| {
         if !header.started.load(Ordering::Relaxed) {
             each(header, Doing::Unstarted);
@@ -97,6 +100,11 @@ fn inspect_unstarted(worker: &Worker, mut each: impl FnMut(&Header, Doing<'_>)) 
         queue.push(task);
     }
     0
+}
+
+/// Returns what a task does whose future is pending.
+fn pending(header: &Header) -> Doing<'_> {
+    if header.is_woken() { Doing::Ready } else { Doing::Pending }
 }
 
 fn doing(header: &Header) -> Doing<'_> {

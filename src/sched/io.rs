@@ -11,6 +11,7 @@
 use std::cell::Cell;
 use std::io;
 use std::ptr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::blocking::blocks;
@@ -20,8 +21,8 @@ use super::unblock::unblock;
 use super::worker::{self, Worker};
 use crate::base::clock;
 use crate::driver::{
-    self, AtOnce, Completion, Driver, InFlight, Interest, Op, OwnedDescriptor, PollTimeout,
-    StartedOp, Thread, Token,
+    self, AtOnce, Completion, Driver, InFlight, Interest, Observe, Observer, Op, OwnedDescriptor,
+    PollTimeout, StartedOp, Thread, Token,
 };
 use crate::park::{self, About, Mode, Outcome, Single, Waiter, What};
 use crate::task::{self, Header};
@@ -108,6 +109,36 @@ unsafe fn wait_for(op: &Op<'_>, attempted: bool, deadline: Option<Instant>) -> i
         // SAFETY: S3, the caller's promise.
         Waited::Untold => unsafe { attempt_again(op, deadline) },
     }
+}
+
+/// Has the driver of the current worker tell the observer of all news of the fd from now on. Returns
+/// false if the thread is no worker, or its driver cannot.
+///
+/// # Errors
+/// Returns the errors of opening the driver and of registering the fd.
+pub(crate) fn observe(fd: &OwnedDescriptor, observer: &Arc<Observer>) -> io::Result<bool> {
+    let Some(worker) = worker::current() else { return Ok(false) };
+    let place = ptr::from_ref(worker.shared).addr();
+    if observer.is_told_at(place) {
+        return Ok(true);
+    }
+    let mut io = worker.io.borrow_mut();
+    match io.open(&worker.pool, worker.shared)?.observe(fd, observer, place) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Ends that, before the fd is closed.
+pub(crate) fn unobserve(fd: &OwnedDescriptor, observer: &Arc<Observer>) {
+    if let Some(worker) = worker::current()
+        && observer.is_told_at(ptr::from_ref(worker.shared).addr())
+        && let Some(driver) = &mut worker.io.borrow_mut().driver
+    {
+        driver.unobserve(fd, observer);
+    }
+    observer.end();
 }
 
 /// How a wait ended.

@@ -1,8 +1,8 @@
 //! What a worker looks at between two tasks: its inboxes, its timers and its driver.
 #![expect(unsafe_code, reason = "receives tasks by pointer")]
 
-use std::ptr;
 use std::time::Instant;
+use std::{mem, ptr};
 
 use super::interrupt::interrupt;
 use super::pace::Verdict;
@@ -10,7 +10,7 @@ use super::placement::Moment;
 use super::worker::{Outer, Worker};
 use crate::base::sync::atomic::Ordering;
 use crate::base::{clock, local};
-use crate::driver::PollTimeout;
+use crate::driver::{self, PollTimeout};
 use crate::task::{self, Header, Running};
 
 impl Worker {
@@ -23,7 +23,7 @@ impl Worker {
             local.open_frames.set(0);
         });
         task::note_none();
-        self.io.borrow_mut().poll(PollTimeout::Poll);
+        self.poll_io(PollTimeout::Poll);
         self.receive();
         self.pace.note_look(now);
         if self.places {
@@ -90,6 +90,27 @@ impl Worker {
         self.look_around(now);
         task::note_again(noted);
         outer.come_back();
+    }
+
+    /// Polls the driver, and calls the wakers of code that polls.
+    #[inline]
+    pub(super) fn poll_io(&self, wait: PollTimeout) {
+        self.io.borrow_mut().poll(wait);
+        if !self.io.borrow().wakers.is_empty() {
+            self.call_wakers();
+        }
+    }
+
+    /// Calls the wakers. They are user code, so nothing is borrowed meanwhile.
+    #[inline(never)]
+    fn call_wakers(&self) {
+        let mut wakers = mem::take(&mut self.io.borrow_mut().wakers);
+        wakers.drain(..).for_each(driver::call_waker);
+        let mut io = self.io.borrow_mut();
+        if io.wakers.is_empty() {
+            // The memory is used again.
+            io.wakers = wakers;
+        }
     }
 
     /// Looks around. Returns whether the running task, which has used up its budget, has to make

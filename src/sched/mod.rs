@@ -37,8 +37,8 @@
 //! - state of a part: [`deque`], [`ready`], [`timers`], [`restraint`], [`pace`], [`quiescence`],
 //!   [`placement`], [`blocking`], [`runnable`], [`shared`]
 //! - state of the whole: [`idle_state`], [`pool`], [`flights`], [`simulation`], [`worker`]
-//! - what a worker does: [`deadline`], [`interrupt`], [`look`], [`placing`], [`running`], [`host`], [`idle`],
-//!   [`turn`], [`simulated`], [`life`]
+//! - what a worker does: [`deadline`], [`interrupt`], [`look`], [`placing`], [`running`], [`host`], [`polled`],
+//!   [`idle`], [`turn`], [`simulated`], [`life`]
 //! - what tasks ask of their worker: [`mod@spawn`], [`mod@unblock`], [`io`], [`inspect`]
 //!
 //! # Tuning
@@ -65,6 +65,7 @@ mod look;
 mod pace;
 mod placement;
 mod placing;
+mod polled;
 mod pool;
 mod quiescence;
 mod ready;
@@ -87,6 +88,7 @@ mod worker;
 
 pub(crate) use host::{cancel_timer, notify_cancelled, set_timer, try_yield};
 pub use placement::Placement;
+pub(crate) use polled::queue_woken;
 pub(crate) use pool::{Deadlock, Pool, Settings, WORKERS_MAX};
 #[cfg(feature = "sim")]
 pub(crate) use runnable::Runnable;

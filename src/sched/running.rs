@@ -46,6 +46,10 @@ impl Worker {
         // SAFETY: T3, the caller's promise.
         let header = unsafe { &*task };
         header.worker.store(ptr::from_ref(self.shared).cast_mut().cast(), Ordering::Relaxed);
+        if header.is_polled() {
+            // SAFETY: T3, the caller's promise.
+            return unsafe { self.start_polled(task, in_place) };
+        }
         let stack = match self.stack_for(header) {
             Ok(stack) => stack,
             Err(error) => {
@@ -251,7 +255,7 @@ impl Worker {
 /// reported as suspended.
 #[cold]
 #[inline(never)]
-fn enter_first(header: &Header, kept: &Kept, in_place: bool) {
+pub(super) fn enter_first(header: &Header, kept: &Kept, in_place: bool) {
     if in_place && let Some(outer) = task::current_header() {
         outer.running().kept.leave(Leave::Suspended);
     }
@@ -265,7 +269,7 @@ fn enter_first(header: &Header, kept: &Kept, in_place: bool) {
 /// current task is reported as resumed.
 #[cold]
 #[inline(never)]
-fn leave_first(kept: &Kept, why: Leave, in_place: bool) {
+pub(super) fn leave_first(kept: &Kept, why: Leave, in_place: bool) {
     kept.leave(why);
     if in_place && let Some(outer) = task::current_header() {
         outer.running().kept.enter();
@@ -274,7 +278,7 @@ fn leave_first(kept: &Kept, why: Leave, in_place: bool) {
 
 /// Ends a task that could not get a stack.
 #[cold]
-fn fail_to_start(task: *const Header, error: &io::Error, in_place: bool) {
+pub(super) fn fail_to_start(task: *const Header, error: &io::Error, in_place: bool) {
     // SAFETY: T3: the worker has set `started`. Without a stack for the task, the closure is
     // dropped on the scheduler's own stack, where it must not wait.
     let header = unsafe { &*task };

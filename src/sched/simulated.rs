@@ -42,7 +42,7 @@ use crate::base::{clock, local, simulated};
 use crate::coroutine::switch::Suspender;
 use crate::driver::PollTimeout;
 use crate::park::{self, Host, Intent, Mode, Purpose, Single, Waiter, What};
-use crate::task::{self, CancelReason, Header, StartedEntry, TaskId, cancel};
+use crate::task::{self, CancelReason, DONE, Header, StartedEntry, TaskId, cancel};
 
 pub(super) static SIMULATED_HOST: Host = Host {
     unpark,
@@ -64,15 +64,27 @@ static FOREIGN: Mutex<Vec<(usize, String)>> = Mutex::new(Vec::new());
 /// [`Host::unpark`].
 unsafe fn unpark(owner: *const ()) {
     // SAFETY: P2: a parked task lives until it has been run again.
-    let home = unsafe { &*owner.cast::<Header>() }.worker.load(Ordering::Relaxed);
+    note_unparker(unsafe { &*owner.cast::<Header>() });
+    // SAFETY: P2, the caller's promise.
+    unsafe { host::unpark(owner) };
+}
+
+/// Notes which thread ends the wait of a simulated task, if it is not the thread of its simulation.
+fn note_unparker(header: &Header) {
+    let home = header.worker.load(Ordering::Relaxed);
     if !current().is_some_and(|worker| ptr::eq(ptr::from_ref(worker.shared).cast(), home)) {
         let name = thread::current()
             .name()
             .map_or(String::from("a thread without a name"), |name| format!("the thread '{name}'"));
         FOREIGN.lock().unwrap_or_else(PoisonError::into_inner).push((home.addr(), name));
     }
-    // SAFETY: P2, the caller's promise.
-    unsafe { host::unpark(owner) };
+}
+
+/// Does the same for a task whose future is woken. It may belong to no simulation.
+pub(super) fn note_waker(header: &Header) {
+    if simulated::has_number(header.id()) {
+        note_unparker(header);
+    }
 }
 
 /// [`Host::out_of_budget`].
@@ -174,6 +186,7 @@ pub(crate) fn is_interfered_with() -> bool {
         let waiter = unsafe { task.running().parker.parked_on().as_ref() };
         wakes |= waiter.is_some_and(Waiter::is_over) && !simulation.holds(task);
     });
+    worker.for_each_pending(|task| wakes |= task.is_woken() && !simulation.holds(task));
     // The last look: what has been sent before the others is seen now.
     spawns || wakes || worker.shared.has_news()
 }
@@ -282,7 +295,7 @@ impl Worker {
             local::with(|local| local.budget.set(choice.budget));
             // SAFETY: T1: it was in the list of this worker's tasks that can run, with the queue's
             // reference.
-            unsafe { self.start_if_first(task, false) };
+            unsafe { self.start_or_poll(task) };
         }
         false
     }
@@ -344,7 +357,7 @@ impl Worker {
             return Stop::Yielded;
         }
         // SAFETY: T2: the turn's reference.
-        if turn.holds && unsafe { &*turn.task }.running.get().is_null() {
+        if turn.holds && has_ended(unsafe { &*turn.task }) {
             return Stop::Ended;
         }
         Stop::Waits
@@ -365,11 +378,13 @@ impl Worker {
             Stop::Yielded => String::from("yielded"),
             Stop::Waits if !(is_root && self.finished.get()) => {
                 // SAFETY: S4: the task has not been run since, so the frame of its wait is there.
-                let waiter = unsafe { header.running().parker.parked_on().as_ref() };
-                waiter.map_or_else(String::new, |waiter| {
-                    let Purpose { what, at, .. } = waiter.purpose();
-                    format!("waits for {what}, at {at}")
-                })
+                unsafe { waiter_of(header) }.map_or_else(
+                    || String::from("waits for its future to be woken"),
+                    |waiter| {
+                        let Purpose { what, at, .. } = waiter.purpose();
+                        format!("waits for {what}, at {at}")
+                    },
+                )
             }
             Stop::Waits | Stop::Ended => String::from("ended"),
         };
@@ -394,7 +409,7 @@ impl Worker {
             local.open_frames.set(0);
         });
         task::note_none();
-        self.io.borrow_mut().poll(wait);
+        self.poll_io(wait);
         if self.shared.has_news() {
             self.receive_simulated(simulation);
         }
@@ -422,7 +437,7 @@ impl Worker {
             let header = unsafe { &*task };
             // The task may have ended, perhaps with an earlier run that had this inbox. Then the
             // request changes nothing.
-            if !header.running.get().is_null() {
+            if !has_ended(header) {
                 foreign = Some(format!("another thread cancelled {}", header.description()));
             }
             interrupt(header);
@@ -519,10 +534,26 @@ fn thread_of(shared: &WorkerShared) -> String {
     }
 }
 
+/// Returns whether a task that has started has ended.
+fn has_ended(header: &Header) -> bool {
+    header.running.get().is_null() && header.state() & DONE != 0
+}
+
+/// Returns what a task is parked on, or `None` if it is not parked or its work is a future.
+///
+/// # Safety
+/// S4: the task is not running, and has not been run since it parked.
+unsafe fn waiter_of(header: &Header) -> Option<&Waiter> {
+    // SAFETY: T4: on the task's worker.
+    let running = unsafe { header.running.get().as_ref() }?;
+    // SAFETY: S4, by this function's contract.
+    unsafe { running.parker.parked_on().as_ref() }
+}
+
 /// Describes a task that was parked until just now, and what it waited for.
 fn about(header: &Header) -> String {
     // SAFETY: S4: the task has not been run since, so the frame of its wait is there.
-    let waiter = unsafe { header.running().parker.parked_on().as_ref() };
+    let waiter = unsafe { waiter_of(header) };
     let waited = waiter.map(|waiter| {
         let Purpose { what, at, .. } = waiter.purpose();
         format!(" for {what}, at {at}")

@@ -157,7 +157,7 @@ impl Worker {
         } else {
             local::with(|local| local.budget.set(u32::from(FIRST_ALLOWANCE)));
             // SAFETY: T1, the caller's promise.
-            unsafe { self.start_if_first(task, false) };
+            unsafe { self.start_or_poll(task) };
         }
     }
 }

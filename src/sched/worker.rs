@@ -21,7 +21,7 @@ use super::timers::Timers;
 use crate::base::blocks::Blocks;
 use crate::base::list::Pile;
 use crate::base::{clock, local};
-use crate::coroutine::stack::StackCache;
+use crate::coroutine::stack::{Stack, StackCache};
 use crate::coroutine::switch::Fiber;
 #[cfg(feature = "sim")]
 use crate::driver;
@@ -41,6 +41,10 @@ pub(crate) struct Worker {
     pub(super) preempted: ReadyQueue,
     /// The tasks that have switched away at least once and have not ended, except the root.
     pub(super) started: Pile,
+    /// The tasks whose futures have been polled and are pending.
+    pub(super) pending: Pile,
+    /// The stack on which futures are polled, if there was one. It is taken during a poll.
+    pub(super) poll_stack: Cell<Option<Stack>>,
     pub(super) timers: Timers,
     pub(super) io: RefCell<Io>,
     pub(super) stacks: RefCell<StackCache>,
@@ -110,6 +114,8 @@ impl Worker {
             ready: ReadyQueue::new(),
             preempted: ReadyQueue::new(),
             started: Pile::new(),
+            pending: Pile::new(),
+            poll_stack: Cell::new(None),
             timers: Timers::new(clock::now()),
             io: RefCell::new(Io::new()),
             stacks: RefCell::new(stacks),

@@ -13,8 +13,8 @@ macro_rules! builder {
         #[derive(Debug)]
         #[must_use = "a builder does nothing before one of its spawn methods is called"]
         pub struct $name<$($parameter),+> {
-            scope: &'scope $scope,
-            options: Options,
+            pub(super) scope: &'scope $scope,
+            pub(super) options: Options,
             /// Where the task is said to be spawned, if not where the spawn method is called.
             at: Option<&'static Location<'static>>,
         }
@@ -33,7 +33,7 @@ macro_rules! builder {
             }
 
             #[track_caller]
-            fn place(&self) -> &'static Location<'static> {
+            pub(super) fn place(&self) -> &'static Location<'static> {
                 match self.at {
                     Some(at) => at,
                     None => Location::caller(),

@@ -46,7 +46,8 @@ use crate::park::{Mode, Single, Wait, What};
 use crate::sched;
 use crate::task::cancel::{self, CancelNode, Kind};
 use crate::task::{
-    self, Body, CancelReason, Failure, Header, PASSED_ON, TaskBox, Thrown, Upcalls, VTable,
+    self, Body, CancelReason, Failure, Header, PASSED_ON, Polled, PolledBody, TaskBox, Thrown,
+    Upcalls, VTable,
 };
 
 const CHILD: u64 = 1;
@@ -181,6 +182,34 @@ impl ScopeCore {
         let task = self.adopt(&Erased::<B>::VTABLE, options, at);
         // SAFETY: M1: the table belongs to this type.
         unsafe { TaskBox::fill(task, body) };
+        task
+    }
+
+    /// Boxes a future as a task and queues it.
+    pub(crate) fn spawn_future_at<'scope, P: PolledBody>(
+        &self,
+        at: &'static Location<'static>,
+        body: P,
+        options: Options,
+        start: Start,
+    ) -> JoinHandle<'scope, P::Output> {
+        let task = self.allocate_future(body, options, at);
+        // SAFETY: T1: the task is new, and its queue reference is given away here.
+        unsafe { self.queue(task, start) };
+        // SAFETY: T2: this is the handle's reference.
+        unsafe { JoinHandle::new(task) }
+    }
+
+    /// Counts a new child whose work is a future, and allocates its box.
+    pub(crate) fn allocate_future<P: PolledBody>(
+        &self,
+        body: P,
+        options: Options,
+        at: &'static Location<'static>,
+    ) -> *const Header {
+        let task = self.adopt(&ErasedFuture::<P>::VTABLE, options, at);
+        // SAFETY: M1: the table belongs to this type.
+        unsafe { TaskBox::fill(task, Polled::new(body)) };
         task
     }
 
@@ -505,6 +534,7 @@ struct Erased<B>(B);
 impl<B: Body> Erased<B> {
     const VTABLE: VTable = VTable {
         run: TaskBox::<B>::__rust_begin_short_backtrace,
+        polled: None,
         fail: TaskBox::<B>::fail,
         take: TaskBox::<B>::take,
         put_back: TaskBox::<B>::put_back,
@@ -516,12 +546,31 @@ impl<B: Body> Erased<B> {
     };
 }
 
+/// Holds the vtable of a task whose work is a `P`, which contains a future.
+struct ErasedFuture<P>(P);
+
+impl<P: PolledBody> ErasedFuture<P> {
+    const VTABLE: VTable = VTable {
+        run: |_| unreachable!("it is polled"),
+        polled: Some(TaskBox::<Polled<P>>::POLL_TABLE),
+        fail: TaskBox::<Polled<P>>::fail,
+        take: TaskBox::<Polled<P>>::take,
+        put_back: TaskBox::<Polled<P>>::put_back,
+        take_panic: TaskBox::<Polled<P>>::take_panic,
+        discard: TaskBox::<Polled<P>>::discard,
+        free: TaskBox::<Polled<P>>::free,
+        layout: TaskBox::<Polled<P>>::LAYOUT,
+        upcalls: UPCALLS,
+    };
+}
+
 const UPCALLS: Upcalls = Upcalls {
     panicked: note_panic,
     #[cfg(feature = "sim")]
     left: lose_panic,
     ended: child_ended,
     notify_cancelled: sched::notify_cancelled,
+    woken: sched::queue_woken,
 };
 
 unsafe fn note_panic(task: *const Header) {

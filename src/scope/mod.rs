@@ -15,6 +15,7 @@
 //! | `core` | the count of children and the wait for it |
 //! | `scoped`, `try_scoped` | the two kinds of scope |
 //! | `options`, `builder` | names, stacks and places for tasks |
+//! | `future` | tasks whose work is a future |
 //! | `start` | tasks that report when they are ready |
 //! | `join`, `shared_handle` | handles |
 //! | `joinable` | the interface common to both handles, for functions that accept either |
@@ -24,6 +25,7 @@ mod builder;
 mod core;
 mod deadline;
 mod frame;
+mod future;
 mod handle;
 mod handle_source;
 mod hook;
@@ -53,6 +55,7 @@ pub use start::{StartError, Started};
 pub use try_scoped::{TryScope, try_scope};
 
 pub(crate) use self::core::ScopeCore;
+pub(crate) use future::PlainFuture;
 pub(crate) use joinable::{Claimed, Internals};
 pub(crate) use options::Options;
 pub(crate) use scoped::Plain;

@@ -9,7 +9,7 @@ use super::joinable::Internals;
 use super::options::{Options, Start};
 use crate::base::short_trace;
 use crate::source::Source;
-use crate::task::{self, Body, CancelReason, Failure};
+use crate::task::{self, Body, CancelReason, Failure, Work};
 
 /// The tasks of a [`scope`]. The scope's body gets a reference to it. Tasks may use that reference,
 /// too, to spawn siblings.
@@ -305,9 +305,11 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 /// The body of a task of a plain scope.
 pub(crate) struct Plain<F>(pub(crate) F);
 
-impl<F: FnOnce() -> U, U> Body for Plain<F> {
+impl<F: FnOnce() -> U, U> Work for Plain<F> {
     type Output = U;
+}
 
+impl<F: FnOnce() -> U, U> Body for Plain<F> {
     #[inline]
     fn run(self) -> Result<U, Failure> {
         core::catch(self.0)

@@ -16,12 +16,12 @@ use crate::base::simulated::Untaken;
 use crate::base::sync::SpinLock;
 use crate::source::Source;
 use crate::task::cancel::{self, CancelNode, Kind};
-use crate::task::{self, Body, CancelReason, Failure};
+use crate::task::{self, Body, CancelReason, Failure, Work};
 
 /// The tasks of a [`try_scope`].
 #[derive(Debug)]
 pub struct TryScope<'scope, 'env: 'scope, E: 'env> {
-    core: ScopeCore,
+    pub(super) core: ScopeCore,
     /// The ancestor of the body's and every child's nodes. The first failure flags it.
     all: CancelNode,
     outcome: SpinLock<ScopeOutcome<E>>,
@@ -256,6 +256,17 @@ impl<'scope, 'env, E: Send> TryScope<'scope, 'env, E> {
 }
 
 impl<E> TryScope<'_, '_, E> {
+    /// Passes the error of the running task to the scope, unless the task was cancelled on purpose.
+    /// Returns the failure of the task.
+    pub(super) fn failure_by(&self, error: E) -> Failure {
+        if self.on_purpose() {
+            task::drop_quietly(error);
+        } else {
+            self.fail(error, task::cancelled().is_some());
+        }
+        Failure::Failed
+    }
+
     fn fail(&self, error: E, asked: bool) {
         let dropped = {
             let mut outcome = self.outcome.lock();
@@ -269,7 +280,7 @@ impl<E> TryScope<'_, '_, E> {
         cancel::cancel(&self.all, CancelReason::Sibling);
     }
 
-    fn fail_by_panic(&self, payload: Box<dyn Any + Send>) {
+    pub(super) fn fail_by_panic(&self, payload: Box<dyn Any + Send>) {
         let untaken = task::hold(&*payload);
         let panic = (payload, untaken);
         let dropped = {
@@ -307,17 +318,19 @@ struct Trying<'s, 'scope, 'env, F, E> {
     scope: &'s TryScope<'scope, 'env, E>,
 }
 
-impl<F: FnOnce() -> Result<U, E>, U, E> Body for Trying<'_, '_, '_, F, E> {
+impl<F: FnOnce() -> Result<U, E>, U, E> Work for Trying<'_, '_, '_, F, E> {
     type Output = U;
+}
 
+impl<F: FnOnce() -> Result<U, E>, U, E> Body for Trying<'_, '_, '_, F, E> {
     fn run(self) -> Result<U, Failure> {
         let closure = || short_trace::begin(self.closure);
         match panic::catch_unwind(AssertUnwindSafe(closure)) {
-            Ok(Ok(value)) => return Ok(value),
-            Ok(Err(error)) if self.scope.on_purpose() => task::drop_quietly(error),
-            Ok(Err(error)) => self.scope.fail(error, task::cancelled().is_some()),
-            Err(payload) => self.scope.fail_by_panic(payload),
+            Ok(outcome) => outcome.map_err(|error| self.scope.failure_by(error)),
+            Err(payload) => {
+                self.scope.fail_by_panic(payload);
+                Err(Failure::Failed)
+            }
         }
-        Err(Failure::Failed)
     }
 }

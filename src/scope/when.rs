@@ -47,7 +47,7 @@ use crate::base::sync::atomic::Ordering;
 use crate::sched::{self, Remote};
 use crate::source::{End, Finish, Pending, Source};
 use crate::task::cancel::{self, HookNode};
-use crate::task::{self, Body, Failure, Header};
+use crate::task::{self, Body, Failure, Header, Work};
 
 /// The wait has ended while the hook was running. The thread that runs the hook queues the task.
 const LEFT: u32 = 3;
@@ -85,9 +85,11 @@ struct WhenBody<T, M> {
     make: M,
 }
 
-impl<T, B: Body, M: FnOnce(T) -> B> Body for WhenBody<T, M> {
+impl<T, B: Body, M: FnOnce(T) -> B> Work for WhenBody<T, M> {
     type Output = B::Output;
+}
 
+impl<T, B: Body, M: FnOnce(T) -> B> Body for WhenBody<T, M> {
     fn run(self) -> Result<B::Output, Failure> {
         match self.slot.take() {
             Some(Ok(item)) => (self.make)(item).run(),

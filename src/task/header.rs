@@ -12,12 +12,13 @@ use super::busy::{self, Labelled};
 use super::cancel::{self, CancelNode};
 use super::current::FIRST_ALLOWANCE;
 use super::current::{self, TaskId};
+use super::polled::{PollTable, UNPOLLED};
 use super::result::Failure;
 use super::switch_hook::Kept;
 use crate::base::blocks;
 use crate::base::list::Link;
 use crate::base::simulated;
-use crate::base::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::base::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use crate::base::sync::{BiasedGuard, StaticPtr, StaticU64};
 use crate::coroutine::stack::HEAD_SIZE;
 use crate::coroutine::switch::Fiber;
@@ -53,6 +54,8 @@ pub(crate) struct Upcalls {
     pub(crate) ended: unsafe fn(scope: *const (), daemon: bool),
     /// Notifies the task that one of its nodes has been flagged, and wakes the task if it waits.
     pub(crate) notify_cancelled: unsafe fn(*const Header),
+    /// Queues a pending task that has been woken. Any thread may call it.
+    pub(crate) woken: unsafe fn(*const Header),
 }
 
 /// The functions that depend on the task's types, and those of the layers above.
@@ -61,6 +64,8 @@ pub(crate) struct VTable {
     /// Runs (or drops) the closure on the task's own stack, stores the result and announces it.
     /// Returns whether the running task's reference was released with the announcement.
     pub(crate) run: unsafe fn(*const Header) -> bool,
+    /// The functions of a task whose work is a future. They replace `run`.
+    pub(crate) polled: Option<PollTable>,
     /// Stores a failure as the result. There must be no result yet.
     pub(crate) fail: unsafe fn(*const Header, Failure),
     /// Moves the result, a `Result<T, Failure>`, to the place that the second pointer names.
@@ -84,6 +89,7 @@ impl VTable {
     pub(crate) const fn bare(notify_cancelled: unsafe fn(*const Header)) -> VTable {
         VTable {
             run: |_| unreachable!("it has no closure"),
+            polled: None,
             fail: |_, _| unreachable!("it needs no stack"),
             take: |_, _| unreachable!("it has no handle"),
             put_back: |_, _| unreachable!("it has no handle"),
@@ -97,6 +103,7 @@ impl VTable {
                 left: |_| {},
                 ended: |_, _| {},
                 notify_cancelled,
+                woken: |_| unreachable!("it has no future"),
             },
         }
     }
@@ -141,8 +148,11 @@ pub(crate) struct Header {
     /// The join that started the task takes its result. The task claims the result for that join in
     /// the step that announces it. Accessed only by the thread of the worker that has the task.
     pub(crate) claims: Cell<bool>,
-    /// The fiber slot of `Running` holds the suspended task.
+    /// The fiber slot of `Running` holds the suspended task. Also set when a task whose work is a
+    /// future ends.
     pub(crate) has_fiber: Cell<bool>,
+    /// Whether a future is being polled or has been woken: see [`super::polled`].
+    pub(super) wakes: AtomicU8,
     /// The time from which the worker measures how long the task lives, or 0 if it does not.
     /// Accessed only by the thread of the worker that has the task.
     pub(crate) watched_since: Cell<u32>,
@@ -282,6 +292,7 @@ impl Header {
             daemon,
             claims: Cell::new(false),
             has_fiber: Cell::new(false),
+            wakes: AtomicU8::new(UNPOLLED),
             watched_since: Cell::new(0),
             vtable,
             next: AtomicPtr::new(ptr::null_mut()),

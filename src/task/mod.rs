@@ -43,6 +43,7 @@ mod describe;
 mod header;
 mod locals;
 mod panics;
+mod polled;
 mod result;
 mod switch_hook;
 mod unseen;
@@ -69,5 +70,6 @@ pub(crate) use panics::is_passed_on;
 pub(crate) use panics::{
     PASSED_ON, Thrown, hold, install_hook, located, lose, split, text_of, unsplit,
 };
-pub(crate) use result::{Body, Failure, TaskBox, drop_quietly, dropped};
+pub(crate) use polled::{PendingEntry, Polled, PolledBody};
+pub(crate) use result::{Body, Failure, TaskBox, Work, drop_quietly, dropped};
 pub(crate) use switch_hook::{Kept, hear_of_hook, inherit, is_hooked};

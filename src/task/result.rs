@@ -23,16 +23,20 @@ pub(crate) enum Failure {
     Failed,
 }
 
-/// The work of a task: a closure, and the scope's way of treating its failures.
-pub(crate) trait Body {
+/// What a task's box holds until there is a result.
+pub(crate) trait Work {
     type Output;
+}
+
+/// The work of a task with a stack: a closure, and the scope's way of treating its failures.
+pub(crate) trait Body: Work {
     /// Runs the body. Panics are caught.
     fn run(self) -> Result<Self::Output, Failure>;
 }
 
-enum BodyStage<B: Body> {
-    Waiting(B),
-    Ended(Result<B::Output, Failure>),
+pub(super) enum Stage<W: Work> {
+    Waiting(W),
+    Ended(Result<W::Output, Failure>),
     Empty,
 }
 
@@ -46,49 +50,12 @@ pub(crate) fn drop_quietly<T>(value: T) {
 
 /// A task's box.
 #[repr(C)]
-pub(crate) struct TaskBox<B: Body> {
+pub(crate) struct TaskBox<W: Work> {
     header: Header,
-    stage: UnsafeCell<BodyStage<B>>,
+    stage: UnsafeCell<Stage<W>>,
 }
 
 impl<B: Body> TaskBox<B> {
-    /// The layout of the whole box, for which the head's memory is allocated.
-    pub(crate) const LAYOUT: Layout = Layout::new::<TaskBox<B>>();
-
-    /// Stores a task's body in the box, behind its head.
-    ///
-    /// # Safety
-    /// M1: the box was allocated with this type's layout, and no other thread knows it yet.
-    #[inline(always)]
-    pub(crate) unsafe fn fill(this: *const Header, body: B) {
-        // SAFETY: M1, by this function's contract.
-        unsafe { Self::put(this, BodyStage::Waiting(body)) };
-    }
-
-    /// Replaces the stage in the box, and returns the old one.
-    ///
-    /// # Safety
-    /// T1: the caller owns the stage.
-    #[inline]
-    unsafe fn swap(this: *const Header, stage: BodyStage<B>) -> BodyStage<B> {
-        // SAFETY: T2: the owner of the stage holds a reference.
-        let stage_of = unsafe { &raw const (*this.cast::<TaskBox<B>>()).stage };
-        // SAFETY: T1, by this function's contract.
-        std::mem::replace(unsafe { &mut *UnsafeCell::raw_get(stage_of) }, stage)
-    }
-
-    /// Stores a stage over one that needs no drop.
-    ///
-    /// # Safety
-    /// T1: the caller owns the stage.
-    #[inline]
-    unsafe fn put(this: *const Header, stage: BodyStage<B>) {
-        // SAFETY: T2: the owner of the stage holds a reference.
-        let stage_of = unsafe { &raw const (*this.cast::<TaskBox<B>>()).stage };
-        // SAFETY: T1, by this function's contract. The old stage needs no drop.
-        unsafe { UnsafeCell::raw_get(stage_of).write(stage) };
-    }
-
     /// See [`VTable::run`](super::VTable).
     ///
     /// # Safety
@@ -98,16 +65,61 @@ impl<B: Body> TaskBox<B> {
     /// frames further out; see [`short_trace`](crate::base::short_trace).
     pub(crate) unsafe fn __rust_begin_short_backtrace(this: *const Header) -> bool {
         // SAFETY: T1: the running task owns its stage until it announces the result.
-        let BodyStage::Waiting(body) = (unsafe { Self::swap(this, BodyStage::Empty) }) else {
+        let Stage::Waiting(body) = (unsafe { Self::swap(this, Stage::Empty) }) else {
             unreachable!("a task runs once")
         };
         // SAFETY: T2: the running task holds a reference.
         let result = if unsafe { &*this }.begins() { body.run() } else { Err(dropped(body)) };
         let panicked = matches!(result, Err(Failure::Panicked(_)));
         // SAFETY: T1: the running task still owns its stage.
-        unsafe { Self::put(this, BodyStage::Ended(result)) };
+        unsafe { Self::put(this, Stage::Ended(result)) };
         // SAFETY: T3: the result is stored and this is the task's own stack.
         unsafe { Header::end(this, panicked) }
+    }
+}
+
+impl<W: Work> TaskBox<W> {
+    /// The layout of the whole box, for which the head's memory is allocated.
+    pub(crate) const LAYOUT: Layout = Layout::new::<TaskBox<W>>();
+
+    /// Stores a task's work in the box, behind its head.
+    ///
+    /// # Safety
+    /// M1: the box was allocated with this type's layout, and no other thread knows it yet.
+    #[inline(always)]
+    pub(crate) unsafe fn fill(this: *const Header, work: W) {
+        // SAFETY: M1, by this function's contract.
+        unsafe { Self::put(this, Stage::Waiting(work)) };
+    }
+
+    /// Returns the place of the stage in the box.
+    ///
+    /// # Safety
+    /// T2: the caller holds a reference to the task.
+    #[inline]
+    pub(super) unsafe fn stage_of(this: *const Header) -> *mut Stage<W> {
+        // SAFETY: T2, by this function's contract.
+        UnsafeCell::raw_get(unsafe { &raw const (*this.cast::<TaskBox<W>>()).stage })
+    }
+
+    /// Replaces the stage in the box, and returns the old one.
+    ///
+    /// # Safety
+    /// T1: the caller owns the stage.
+    #[inline]
+    unsafe fn swap(this: *const Header, stage: Stage<W>) -> Stage<W> {
+        // SAFETY: T1, T2: the owner of the stage holds a reference.
+        std::mem::replace(unsafe { &mut *Self::stage_of(this) }, stage)
+    }
+
+    /// Stores a stage over one that needs no drop.
+    ///
+    /// # Safety
+    /// T1: the caller owns the stage.
+    #[inline]
+    pub(super) unsafe fn put(this: *const Header, stage: Stage<W>) {
+        // SAFETY: T1, T2: the owner of the stage holds a reference. The old stage needs no drop.
+        unsafe { Self::stage_of(this).write(stage) };
     }
 
     /// See [`VTable::fail`](super::VTable).
@@ -116,7 +128,7 @@ impl<B: Body> TaskBox<B> {
     /// T1: the caller owns the stage, and it is empty.
     pub(crate) unsafe fn fail(this: *const Header, failure: Failure) {
         // SAFETY: T1, by this function's contract.
-        unsafe { Self::put(this, BodyStage::Ended(Err(failure))) };
+        unsafe { Self::put(this, Stage::Ended(Err(failure))) };
     }
 
     /// See [`VTable::discard`](super::VTable).
@@ -125,12 +137,12 @@ impl<B: Body> TaskBox<B> {
     /// T1: the caller owns the stage.
     pub(crate) unsafe fn discard(this: *const Header) {
         // SAFETY: T1, by this function's contract.
-        let stage = unsafe { Self::swap(this, BodyStage::Empty) };
-        if let BodyStage::Ended(Ok(value)) = &stage
+        let stage = unsafe { Self::swap(this, Stage::Empty) };
+        if let Stage::Ended(Ok(value)) = &stage
             && unseen::is_err(value)
         {
             // SAFETY: T1: the owner of the stage holds a reference.
-            unseen::report(unsafe { &*this }, any::type_name::<B::Output>());
+            unseen::report(unsafe { &*this }, any::type_name::<W::Output>());
         }
         // The task has no result any more, and its scope did not fail, so a panic cannot be passed
         // on.
@@ -141,11 +153,11 @@ impl<B: Body> TaskBox<B> {
     ///
     /// # Safety
     /// T1: the caller owns the result ([`Header::claim_result`]), and `to` points to memory for a
-    /// `Result<B::Output, Failure>`.
+    /// `Result<W::Output, Failure>`.
     pub(crate) unsafe fn take(this: *const Header, to: *mut ()) {
         // SAFETY: T1, by this function's contract.
-        let stage = unsafe { Self::swap(this, BodyStage::Empty) };
-        let BodyStage::Ended(result) = stage else {
+        let stage = unsafe { Self::swap(this, Stage::Empty) };
+        let Stage::Ended(result) = stage else {
             unreachable!("a result is taken once, after it was announced")
         };
         // SAFETY: T1: `to` points to memory for the result, by this function's contract.
@@ -155,13 +167,13 @@ impl<B: Body> TaskBox<B> {
     /// See [`VTable::put_back`](super::VTable).
     ///
     /// # Safety
-    /// T1: the caller owns the result and has taken it. `from` points to a `B::Output` that the
+    /// T1: the caller owns the result and has taken it. `from` points to a `W::Output` that the
     /// caller gives away.
     pub(crate) unsafe fn put_back(this: *const Header, from: *mut ()) {
         // SAFETY: T1, by this function's contract.
-        let value = unsafe { ptr::read(from.cast::<B::Output>()) };
+        let value = unsafe { ptr::read(from.cast::<W::Output>()) };
         // SAFETY: T1, by this function's contract.
-        unsafe { Self::put(this, BodyStage::Ended(Ok(value))) };
+        unsafe { Self::put(this, Stage::Ended(Ok(value))) };
     }
 
     /// See [`VTable::take_panic`](super::VTable).
@@ -170,9 +182,9 @@ impl<B: Body> TaskBox<B> {
     /// T1: the caller owns the result.
     pub(crate) unsafe fn take_panic(this: *const Header) -> Option<Box<dyn Any + Send>> {
         // SAFETY: T1, by this function's contract.
-        let stage = unsafe { Self::swap(this, BodyStage::Empty) };
+        let stage = unsafe { Self::swap(this, Stage::Empty) };
         match stage {
-            BodyStage::Ended(Err(Failure::Panicked(payload))) => Some(payload),
+            Stage::Ended(Err(Failure::Panicked(payload))) => Some(payload),
             _ => None,
         }
     }
@@ -182,7 +194,7 @@ impl<B: Body> TaskBox<B> {
     /// # Safety
     /// T2: there is no reference to the box any more.
     pub(crate) unsafe fn free(this: *const Header) {
-        let raw = this.cast_mut().cast::<TaskBox<B>>();
+        let raw = this.cast_mut().cast::<TaskBox<W>>();
         // SAFETY: T2: nothing else uses the box any more.
         unsafe { raw.drop_in_place() };
         if let Some(block) = NonNull::new(raw) {

@@ -31,6 +31,7 @@ mod no_stack;
 mod par;
 #[cfg(not(ecru_baton))] // there each task has a thread of its own
 mod placement;
+mod polled;
 mod process;
 mod ready;
 mod refused;

@@ -165,7 +165,7 @@ impl Registration {
     ///
     /// # Errors
     /// Returns an error if the service cannot wait for descriptors any more.
-    pub(crate) fn arm(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
+    pub(crate) fn arm(&self, fd: BorrowedFd<'_>, read: bool, write: bool) -> io::Result<()> {
         let mut state = service().lock();
         if !state.descriptors.is_some_and(|now| ptr::eq(now, self.descriptors)) {
             return Err(Errno::BADF.into());
@@ -173,7 +173,9 @@ impl Registration {
         let Some(watched) = state.watched.get_mut(&self.id) else { return Ok(()) };
         watched.expected.get_or_insert_with(Expectation::new);
         watched.armed = watched.armed.wrapping_add(1);
-        let once = EventFlags::IN | EventFlags::ONESHOT;
+        let mut once = EventFlags::ONESHOT;
+        once.set(EventFlags::IN, read);
+        once.set(EventFlags::OUT, write);
         // This is under the lock, so that of two callers the last to count is the one whose event
         // comes.
         Ok(epoll::modify(&self.descriptors.epoll, fd, data(self.id, watched.armed), once)?)

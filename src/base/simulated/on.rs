@@ -316,6 +316,11 @@ pub(crate) fn shown_number(number: u64) -> u64 {
     if number & MARK == 0 { number } else { number & u64::from(u32::MAX) }
 }
 
+/// Returns whether a task's number was given by a simulation.
+pub(crate) fn has_number(number: u64) -> bool {
+    number & MARK != 0
+}
+
 /// Returns what stands for an object in a dump. That is its address, or in a simulation a number,
 /// so that each run with a seed has the same text. The objects are numbered as a dump names them.
 #[cold]

@@ -92,13 +92,17 @@ mod tests;
 
 use super::acceptors::{AcceptorLine, Acceptors};
 use super::attempt::{is_untold, without_waiting};
+use super::descriptor::OwnedDescriptor;
 use super::flight::{Flying, errno, is_error_entry};
+use super::observer::{Heard, Observe, Observer, call_waker};
 use super::op::Interest;
 use super::stream::socket_option;
 use super::{Completion, Driver, InFlight, Op, PollTimeout, StartedOp, Token, Waker};
+use crate::base::sync::atomic::{AtomicUsize, Ordering};
 use set::{News, Reach, Set};
 use std::marker::PhantomData;
 use std::os::fd::RawFd;
+use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io, mem, ptr};
 use table::{Found, Table};
@@ -120,6 +124,10 @@ pub(crate) struct Poll {
     /// Completions of acceptors, which the next poll hands out before the others.
     told: Vec<Completion>,
     waker: Waker,
+    /// The number of observers whose owners exist.
+    observers: Arc<AtomicUsize>,
+    /// The wakers of observers that have been told.
+    wakers: Vec<std::task::Waker>,
     /// The number of registrations made or changed, for the tests.
     #[cfg(test)]
     registrations: usize,
@@ -153,6 +161,8 @@ impl Poll {
             done: Vec::new(),
             told: Vec::new(),
             waker,
+            observers: Arc::default(),
+            wakers: Vec::new(),
             #[cfg(test)]
             registrations: 0,
             _pinned: PhantomData,
@@ -166,6 +176,16 @@ impl Poll {
 
     pub(super) fn waker(&self) -> Waker {
         self.waker.clone()
+    }
+
+    /// Returns the number of ops in flight, without the observers.
+    pub(super) fn count_ops(&self) -> usize {
+        self.in_flight
+    }
+
+    /// Returns whether there are wakers to be called.
+    pub(super) fn has_wakers(&self) -> bool {
+        !self.wakers.is_empty()
     }
 
     /// Returns the fd that is readable while a poll would find news.
@@ -317,6 +337,10 @@ impl Poll {
         if news.read && !news.plain {
             entry.doubt();
         }
+        if let Some(observer) = &entry.observer {
+            let heard = Heard { read: news.read, write: news.write, plain: news.plain };
+            observer.hear(heard, &mut self.wakers);
+        }
         for (side, comes) in [(Interest::Read, news.read), (Interest::Write, news.write)] {
             if comes {
                 entry.wake(side, |flying| {
@@ -377,6 +401,9 @@ impl Poll {
                         line.is_listened_to = true;
                     }
                     if replaced && let Some(entry) = self.table.existing(fd as usize) {
+                        if let Some(observer) = entry.observer.take() {
+                            observer.lose(&mut self.wakers);
+                        }
                         self.again.append(&mut entry.forget());
                     }
                 }
@@ -456,7 +483,8 @@ impl Driver for Poll {
             _ if !(self.done.is_empty() && self.told.is_empty() && self.again.is_empty()) => {
                 Some(Duration::ZERO)
             }
-            PollTimeout::Poll if self.in_flight == 0 => return Ok(()),
+            _ if !self.wakers.is_empty() => Some(Duration::ZERO),
+            PollTimeout::Poll if self.in_flight() == 0 => return Ok(()),
             PollTimeout::Poll => Some(Duration::ZERO),
             PollTimeout::For(limit) => Some(limit),
             PollTimeout::Forever => None,
@@ -477,7 +505,64 @@ impl Driver for Poll {
 
     #[inline]
     fn in_flight(&self) -> usize {
-        self.in_flight
+        self.in_flight + self.observers.load(Ordering::Relaxed)
+    }
+}
+
+impl Observe for Poll {
+    fn observe(
+        &mut self,
+        fd: &OwnedDescriptor,
+        observer: &Arc<Observer>,
+        place: usize,
+    ) -> io::Result<()> {
+        let name = fd.name();
+        let number = usize::try_from(name.fd).map_err(|_| io::ErrorKind::Unsupported)?;
+        let entry = self.table.entry(number);
+        let is_new = !entry.is_known(name.generation()) && !entry.is_waited_for();
+        if is_new {
+            // SAFETY: the owner of the descriptor keeps it open during this call.
+            let reach = unsafe { self.set.register(name.fd, key(name.fd, name.generation()))? };
+            #[cfg(test)]
+            {
+                self.registrations += 1;
+            }
+            entry.renew(name.generation(), reach == Reach::AlwaysReady);
+        }
+        if entry.is_always_ready() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        observer.join(place, &self.observers);
+        entry.observer = Some(Arc::clone(observer));
+        if !is_new {
+            // News that came before this call is not reported again.
+            observer.hear(Heard { read: true, write: true, plain: false }, &mut self.wakers);
+        }
+        Ok(())
+    }
+
+    fn unobserve(&mut self, fd: &OwnedDescriptor, observer: &Arc<Observer>) {
+        let entry = usize::try_from(fd.name().fd).ok().and_then(|fd| self.table.existing(fd));
+        if let Some(entry) = entry {
+            entry.observer.take_if(|observed| Arc::ptr_eq(observed, observer));
+        }
+    }
+
+    fn take_wakers(&mut self, to: &mut Vec<std::task::Waker>) {
+        to.append(&mut self.wakers);
+    }
+}
+
+/// What polls goes on elsewhere.
+impl Drop for Poll {
+    fn drop(&mut self) {
+        let mut wakers = Vec::new();
+        for observer in self.table.take_observers() {
+            observer.lose(&mut wakers);
+        }
+        for waker in wakers {
+            call_waker(waker);
+        }
     }
 }
 

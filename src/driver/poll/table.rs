@@ -6,7 +6,9 @@
 
 use crate::driver::InFlight;
 use crate::driver::flight::Flying;
+use crate::driver::observer::Observer;
 use crate::driver::op::Interest;
+use std::sync::Arc;
 use std::{mem, ptr};
 
 /// The number of entries in one piece.
@@ -31,6 +33,8 @@ pub(super) struct FdEntry {
     doubtful: Option<bool>,
     read: Side,
     write: Side,
+    /// What is told of all news of the file, beside the ops.
+    pub(super) observer: Option<Arc<Observer>>,
 }
 
 /// The state of one side. It never has waiting ops and is ready at the same time: an event is
@@ -53,6 +57,12 @@ pub(super) enum Found {
 }
 
 impl Table {
+    /// Removes all observers.
+    pub(super) fn take_observers(&mut self) -> impl Iterator<Item = Arc<Observer>> {
+        let entries = self.pieces.iter_mut().flatten().flat_map(|piece| piece.iter_mut());
+        entries.filter_map(|entry| entry.observer.take())
+    }
+
     /// Returns the entry of this number. Adds an empty one if there is none.
     pub(super) fn entry(&mut self, fd: usize) -> &mut FdEntry {
         let (piece, place) = (fd / PIECE, fd % PIECE);
@@ -99,6 +109,7 @@ impl FdEntry {
         self.generation = Some(generation);
         self.always_ready = always_ready;
         self.doubtful = None;
+        self.observer = None;
         self.read.ready = false;
         self.write.ready = false;
     }
@@ -162,6 +173,11 @@ impl FdEntry {
         // they are told.
         waiting.retain(|waiting| !ptr::addr_eq(*waiting, flight));
         waiting.len() < before
+    }
+
+    /// Returns whether reads and writes of the file never wait.
+    pub(super) fn is_always_ready(&self) -> bool {
+        self.always_ready
     }
 
     fn side(&mut self, side: Interest) -> &mut Side {

@@ -3,6 +3,8 @@
 #[cfg(feature = "sim")]
 use crate::base::alarm::Ring;
 use crate::driver::OwnedDescriptor;
+#[cfg(feature = "sim")]
+use crate::driver::Sides;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -56,10 +58,10 @@ requests! {
 
 #[cfg(feature = "sim")]
 requests! {
-    /// Rings `what` once when a file in memory is readable. Returns false if that does not happen,
+    /// Rings `what` once when a file in memory is ready on one of the sides. Returns false if that does not happen,
     /// for instance because the descriptor is not that of a file in memory.
-    RingWhenReadable<'a> { fd: &'a OwnedDescriptor, what: Weak<dyn Ring> } -> bool {
-        let _ = (fd, what);
+    RingWhenReady<'a> { fd: &'a OwnedDescriptor, sides: Sides, what: Weak<dyn Ring> } -> bool {
+        let _ = (fd, sides, what);
         Ok(false)
     }
 }

@@ -6,13 +6,20 @@
 //! op whose attempt fails after a report of readiness waits for an *edge* of its fd: it is taken
 //! over by a [`Poll`], which is opened for the first such op. While ops wait
 //! there, the ring watches that set by a poll request of its own, which fires once.
+//!
+//! Observers of fds are told by the same set. A registration there stays for as long as its fd,
+//! where a poll request of the ring would have to be cancelled, and awaited, before the fd is
+//! closed.
 #![expect(unsafe_code, reason = "hands ops to another driver")]
 
 use super::{EDGES, Uring, entry};
 use crate::driver::flight::errno;
 use crate::driver::poll::Poll;
-use crate::driver::{Completion, Driver, InFlight, PollTimeout, StartedOp};
+use crate::driver::{
+    Completion, Driver, InFlight, Observe, Observer, OwnedDescriptor, PollTimeout, StartedOp,
+};
 use std::io;
+use std::sync::Arc;
 
 impl Uring {
     /// Watches the set of edges while ops wait there.
@@ -34,7 +41,7 @@ impl Uring {
         edges.poll(PollTimeout::Poll, completions)?;
         let came = completions.len() - before;
         self.in_flight -= came;
-        Ok(came > 0)
+        Ok(came > 0 || edges.has_wakers())
     }
 
     /// Lets an op wait for an edge after an attempt in vain. `events` is what the kernel has
@@ -67,5 +74,32 @@ impl Uring {
             StartedOp::Blocking | StartedOp::Untold => self.queue_op(flight),
         }
         None
+    }
+}
+
+impl Observe for Uring {
+    fn observe(
+        &mut self,
+        fd: &OwnedDescriptor,
+        observer: &Arc<Observer>,
+        place: usize,
+    ) -> io::Result<()> {
+        if self.edges.is_none() {
+            self.edges = Some(Box::new(Poll::open_beside(self.waker.clone())?));
+        }
+        let edges = self.edges.as_mut().expect("opened above");
+        edges.observe(fd, observer, place)
+    }
+
+    fn unobserve(&mut self, fd: &OwnedDescriptor, observer: &Arc<Observer>) {
+        if let Some(edges) = &mut self.edges {
+            edges.unobserve(fd, observer);
+        }
+    }
+
+    fn take_wakers(&mut self, to: &mut Vec<std::task::Waker>) {
+        if let Some(edges) = &mut self.edges {
+            edges.take_wakers(to);
+        }
     }
 }

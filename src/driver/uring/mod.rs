@@ -441,7 +441,7 @@ impl Uring {
         self.acceptors.clear();
         self.done.clear();
         if let Some(edges) = self.edges.take() {
-            self.in_flight -= edges.in_flight();
+            self.in_flight -= edges.count_ops();
         }
         if self.in_flight > 0 {
             let any = CancelBuilder::any();
@@ -527,7 +527,10 @@ impl Driver for Uring {
         };
         let start = completions.len();
         let mut blocks = limit != Some(Duration::ZERO);
-        if !blocks && self.in_flight == 0 && self.backlog.is_empty() && self.queued() == 0 {
+        if self.edges.as_ref().is_some_and(|edges| edges.has_wakers()) {
+            blocks = false;
+        }
+        if !blocks && self.in_flight() == 0 && self.backlog.is_empty() && self.queued() == 0 {
             return Ok(());
         }
         if self.acceptors.has_news() {
@@ -570,6 +573,7 @@ impl Driver for Uring {
     #[inline]
     fn in_flight(&self) -> usize {
         self.in_flight
+            + self.edges.as_ref().map_or(0, |edges| edges.in_flight() - edges.count_ops())
     }
 }
 

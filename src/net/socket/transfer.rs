@@ -12,6 +12,7 @@ use crate::driver::{
 use crate::net::settings::Direction;
 use crate::sched::io::{perform, perform_before};
 use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
 use std::time::Instant;
 
 impl Socket {
@@ -24,6 +25,24 @@ impl Socket {
         let op = Op::Recv { fd: self.fd.name(), buf, len, flags, stream: true };
         // SAFETY: S3: the buffer is borrowed mutably, and the fd by `self`, until this returns.
         unsafe { self.transfer(op, Direction::Read) }
+    }
+
+    /// Reads from a stream without waiting, whatever the settings say. Writes only what it returns as
+    /// the number of bytes.
+    pub(in crate::net) fn receive_now(&self, buffer: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        #[cfg(feature = "sim")]
+        if crate::base::simulated::is_simulated() {
+            // What stands for the kernel there takes the buffer as initialized bytes.
+            buffer.fill(MaybeUninit::new(0));
+        }
+        let (buf, len) = (buffer.as_mut_ptr().cast(), clamp_length(buffer.len()));
+        let op = Op::Recv { fd: self.fd.name(), buf, len, flags: 0, stream: true };
+        // SAFETY: the buffer is borrowed mutably, and the fd by `self`, until this returns. The
+        // kernel only writes to the buffer.
+        unsafe { without_waiting(&op) }.map(|count| count as usize)
     }
 
     pub(in crate::net) fn receive_vectored(

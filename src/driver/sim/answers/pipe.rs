@@ -57,15 +57,18 @@ impl Answer<TakeEventFd<'_>> for World {
     }
 }
 
-impl Answer<RingWhenReadable<'_>> for World {
-    fn answer(&self, request: RingWhenReadable<'_>) -> io::Result<bool> {
+impl Answer<RingWhenReady<'_>> for World {
+    fn answer(&self, request: RingWhenReady<'_>) -> io::Result<bool> {
         let Some(File::Socket(_)) = request.fd.name().file() else { return Ok(false) };
-        let watcher = Watcher::Ring(request.what);
+        let (watcher, sides) = (Watcher::Ring(request.what), request.sides);
         self.with_socket(request.fd, |network, ctx, id| {
             network.unwatch(id, &watcher);
-            network.watch(id, Interest::Read, watcher);
-            if network.is_ready(ctx, id, Interest::Read).unwrap_or(true) {
-                network.wake_readers(ctx, id);
+            let sides = [(Interest::Read, sides.read), (Interest::Write, sides.write)];
+            for (side, _) in sides.into_iter().filter(|(_, is_waited_for)| *is_waited_for) {
+                network.watch(id, side, watcher.clone());
+                if network.is_ready(ctx, id, side).unwrap_or(true) {
+                    network.wake_side(ctx, id, side);
+                }
             }
             Ok(())
         })?;

@@ -350,6 +350,13 @@ impl Network {
         }
     }
 
+    pub(in crate::driver) fn wake_side(&mut self, ctx: &mut Ctx<'_>, id: Id, side: Interest) {
+        match side {
+            Interest::Read => self.wake_readers(ctx, id),
+            Interest::Write => self.wake_writers(ctx, id),
+        }
+    }
+
     fn wake_writers(&mut self, ctx: &mut Ctx<'_>, id: Id) {
         if let Some(socket) = self.sockets.get_mut(&id) {
             ctx.woken.extend(socket.writers.drain(..));
