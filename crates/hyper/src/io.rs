@@ -1,31 +1,23 @@
 //! hyper's I/O traits over an ecru stream.
 #![expect(unsafe_code, reason = "tells hyper's buffer how much has been read into it")]
 
-use std::io::{self, IoSlice, Read as _, Write as _};
+use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use ecru::RuntimeHandle;
-use ecru::net::{Shutdown, TcpStream};
+use ecru::net::{Polled, Shutdown, TcpStream};
 use hyper::rt::{Read, ReadBufCursor, Write};
-
-use crate::watch::Watch;
 
 /// A [`TcpStream`] with the polled interface that hyper needs.
 ///
-/// It can be polled inside [`ecru::block_on`], or in any other runtime. Its waits take place in the
-/// run of ecru in which it was created, and the waker is called from there. It is usable as long as
-/// that run.
+/// It can be polled in [`spawn_future`](ecru::Scope::spawn_future), inside [`ecru::block_on`], or in
+/// any other runtime: see [`Polled`].
 ///
 /// # Examples
 /// See [the crate](crate).
 #[derive(Debug)]
 pub struct EcruIo {
-    stream: Arc<TcpStream>,
-    run: RuntimeHandle,
-    reading: Side,
-    writing: Side,
+    stream: Polled<TcpStream>,
 }
 
 impl EcruIo {
@@ -34,82 +26,27 @@ impl EcruIo {
     ///
     /// # Errors
     /// Returns the errors of `set_nonblocking`.
-    ///
-    /// # Panics
-    /// Panics outside a run of ecru.
-    #[track_caller]
     pub fn new(stream: TcpStream) -> io::Result<EcruIo> {
-        stream.set_nonblocking(true)?;
-        Ok(EcruIo {
-            stream: Arc::new(stream),
-            run: RuntimeHandle::current(),
-            reading: Side::default(),
-            writing: Side::default(),
-        })
+        Ok(EcruIo { stream: Polled::new(stream)? })
     }
 
     /// Returns the stream, for its addresses and options.
     #[must_use]
     pub fn stream(&self) -> &TcpStream {
-        &self.stream
-    }
-
-    fn poll_reading<T>(
-        &mut self,
-        context: &Context<'_>,
-        attempt: impl FnMut(&TcpStream) -> io::Result<T>,
-    ) -> Poll<io::Result<T>> {
-        self.reading.poll(&self.stream, &self.run, context, TcpStream::wait_readable, attempt)
-    }
-
-    fn poll_writing<T>(
-        &mut self,
-        context: &Context<'_>,
-        attempt: impl FnMut(&TcpStream) -> io::Result<T>,
-    ) -> Poll<io::Result<T>> {
-        self.writing.poll(&self.stream, &self.run, context, TcpStream::wait_writable, attempt)
-    }
-}
-
-/// One direction of a stream, and the wait in progress for it.
-#[derive(Debug, Default)]
-struct Side(Option<Watch>);
-
-impl Side {
-    fn poll<T>(
-        &mut self,
-        stream: &Arc<TcpStream>,
-        run: &RuntimeHandle,
-        context: &Context<'_>,
-        wait: fn(&TcpStream) -> io::Result<()>,
-        mut attempt: impl FnMut(&TcpStream) -> io::Result<T>,
-    ) -> Poll<io::Result<T>> {
-        if let Some(watch) = &self.0 {
-            let outcome = ready!(watch.poll(context));
-            self.0 = None;
-            outcome?;
-        }
-        match attempt(stream) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                let stream = Arc::clone(stream);
-                self.0 = Some(Watch::begin(run, context, move || wait(&stream))?);
-                Poll::Pending
-            }
-            other => Poll::Ready(other),
-        }
+        self.stream.get_ref()
     }
 }
 
 impl Read for EcruIo {
     fn poll_read(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
         mut buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        let room = buffer.initialize_unfilled();
-        let count = ready!(self.poll_reading(context, |mut stream| stream.read(room)))?;
-        // SAFETY: `Read` of a `TcpStream` returns the number of bytes that it has written to
-        // `room`, which is initialized throughout.
+        // SAFETY: `poll_read_uninit` does not make initialized bytes uninitialized.
+        let room = unsafe { buffer.as_mut() };
+        let count = ready!(self.stream.poll_read_uninit(context, room))?;
+        // SAFETY: this many bytes at the beginning of `room` have been initialized.
         unsafe { buffer.advance(count) };
         Poll::Ready(Ok(()))
     }
@@ -117,11 +54,11 @@ impl Read for EcruIo {
 
 impl Write for EcruIo {
     fn poll_write(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.poll_writing(context, |mut stream| stream.write(bytes))
+        self.stream.poll_write(context, bytes)
     }
 
     /// Returns at once, because written bytes are already in the kernel.
@@ -132,7 +69,7 @@ impl Write for EcruIo {
     /// Tells the peer that no more bytes will come. A peer that has already disconnected is no
     /// error.
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(match self.stream.shutdown(Shutdown::Write) {
+        Poll::Ready(match self.stream().shutdown(Shutdown::Write) {
             Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),
             other => other,
         })
@@ -143,10 +80,10 @@ impl Write for EcruIo {
     }
 
     fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.poll_writing(context, |mut stream| stream.write_vectored(parts))
+        self.stream.poll_write_vectored(context, parts)
     }
 }

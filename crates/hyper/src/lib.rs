@@ -69,7 +69,6 @@
 mod executor;
 mod io;
 mod timer;
-mod watch;
 
 pub use executor::{RunExecutor, ScopeExecutor};
 pub use io::EcruIo;
