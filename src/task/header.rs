@@ -17,9 +17,9 @@ use super::result::Failure;
 use super::switch_hook::Kept;
 use crate::base::blocks;
 use crate::base::list::Link;
-use crate::base::simulated;
 use crate::base::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use crate::base::sync::{BiasedGuard, StaticPtr, StaticU64};
+use crate::base::{report, simulated};
 use crate::coroutine::stack::HEAD_SIZE;
 use crate::coroutine::switch::Fiber;
 use crate::park::{Intent, Parker, Queue, WaitList};
@@ -41,6 +41,8 @@ const PANICKED: u32 = 16;
 const HUSHED: u32 = 32;
 /// One reference.
 const REFERENCE: u32 = 64;
+/// The value of the state with half as many references as fit, about 33 million.
+const REFERENCES_MAX: u32 = u32::MAX / 2;
 
 /// The functions of the layers above that a task calls. They are the same for tasks of all types.
 #[derive(Debug)]
@@ -394,10 +396,13 @@ impl Header {
         self.state.load(Ordering::Acquire)
     }
 
-    /// Adds a reference. The caller must hold one.
+    /// Adds a reference. The caller must hold one. Aborts the process if there are far too many,
+    /// which takes a program that forgets them: the count must not wrap around.
     #[inline]
     pub(crate) fn retain(&self) {
-        self.state.fetch_add(REFERENCE, Ordering::Relaxed);
+        if self.state.fetch_add(REFERENCE, Ordering::Relaxed) > REFERENCES_MAX {
+            too_many_references();
+        }
     }
 
     /// Releases a reference. Releasing the last one frees the box.
@@ -610,6 +615,14 @@ impl Header {
         // keeps it linked.
         unsafe { (header.vtable.upcalls.notify_cancelled)(header) };
     }
+}
+
+#[cold]
+fn too_many_references() -> ! {
+    let text =
+        "ecru: a task has more than 33 million handles and wakers; they were forgotten: aborting";
+    report::last_words(String::from(text));
+    std::process::abort()
 }
 
 impl std::fmt::Debug for Header {

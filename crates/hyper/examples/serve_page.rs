@@ -1,4 +1,4 @@
-//! A page over HTTP/1.1 with hyper, and a task for each connection.
+//! A page over HTTP/1.1 with hyper, and a task without a stack for each connection.
 //!
 //! With an address the program serves until Ctrl-C, for an external load generator. Without an
 //! address it runs its own client, and ends:
@@ -30,19 +30,18 @@ fn serve(listener: &TcpListener) -> io::Result<()> {
     ecru::scope(|s| {
         loop {
             let (stream, from) = listener.accept()?;
-            s.spawn(move || {
-                let served =
-                    stream.set_nodelay(true).and_then(|()| EcruIo::new(stream)).map(|io| {
-                        let mut builder = http1::Builder::new();
-                        // In order of time: the head of the first or next request, and its answer.
-                        ecru::block_on(
-                            builder.timer(EcruTimer).serve_connection(io, service_fn(page)),
-                        )
-                    });
-                match served {
-                    Err(error) => eprintln!("{from}: {error}"),
-                    Ok(Ok(Err(error))) => eprintln!("{from}: {error}"),
-                    Ok(Ok(Ok(())) | Err(_)) => {}
+            let io = match stream.set_nodelay(true).and_then(|()| EcruIo::new(stream)) {
+                Ok(io) => io,
+                Err(error) => {
+                    eprintln!("{from}: {error}");
+                    continue;
+                }
+            };
+            s.spawn_future(async move {
+                let mut builder = http1::Builder::new();
+                let served = builder.timer(EcruTimer).serve_connection(io, service_fn(page)).await;
+                if let Err(error) = served {
+                    eprintln!("{from}: {error}");
                 }
             });
         }

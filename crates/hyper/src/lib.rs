@@ -9,7 +9,9 @@
 //! | [`Executor`](hyper::rt::Executor), for HTTP/2 | [`ScopeExecutor`], [`RunExecutor`] |
 //! | [`Timer`](hyper::rt::Timer) | [`EcruTimer`] |
 //!
-//! hyper then provides a future for each connection, which a task drives with [`ecru::block_on`].
+//! hyper then provides a future for each connection, which
+//! [`spawn_future`](ecru::Scope::spawn_future) runs as a task without a stack. A connection whose
+//! handler waits in direct style is a task with a stack instead: see [below](#handlers-that-wait).
 //!
 //! # Examples
 //! ```
@@ -32,11 +34,8 @@
 //!     let mut client = TcpStream::connect(listener.local_addr()?)?;
 //!     let (stream, _) = listener.accept()?;
 //!     ecru::scope(|s| {
-//!         s.spawn(|| {
-//!             let connection = http1::Builder::new()
-//!                 .serve_connection(EcruIo::new(stream)?, service_fn(greet));
-//!             ecru::block_on(connection)?.map_err(std::io::Error::other)
-//!         });
+//!         let io = EcruIo::new(stream)?;
+//!         s.spawn_future(http1::Builder::new().serve_connection(io, service_fn(greet)));
 //!         client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
 //!         let mut answer = String::new();
 //!         client.read_to_string(&mut answer)?;
@@ -48,21 +47,25 @@
 //! ```
 //!
 //! # How it works
-//! hyper polls. A poll first tries the transfer without waiting. If the transfer would have to
-//! wait, a small task is spawned that waits for the stream on behalf of hyper
-//! ([`wait_readable`](ecru::net::TcpStream::wait_readable), `wait_writable`), wakes the connection,
-//! and ends. There is at most one such task for each direction, and none while a transfer is
-//! possible. Nothing is polled in a loop, and nothing is read or written ahead, so back-pressure is
-//! the kernel's. Spawning and ending such a task costs some hundred nanoseconds. While it waits it
-//! has a stack, as every waiting task does.
+//! hyper polls, and [`Polled`](ecru::net::Polled) calls its wakers. A wait needs no task, no memory
+//! and no system call. A read that leaves nothing behind is not attempted again before there is
+//! more, so a request costs one receive and one send. Nothing is read or written ahead, so
+//! back-pressure is the kernel's.
+//!
+//! # Handlers that wait
+//! In `spawn_future`, a handler is polled as well. It may `await` anything: the
+//! [futures of ecru's sources](ecru::Source::to_future), handles of tasks that it spawns, and the
+//! futures of other crates. It panics if it waits in direct style, on ecru's channels, locks or
+//! sockets.
+//!
+//! A connection that is driven by [`ecru::block_on`] in a task of its own has a stack, and its
+//! handlers may wait in direct style. That is right for HTTP/1, because the connection has nothing
+//! else to do meanwhile. Under HTTP/2 every stream is a task of its executor, and has a stack.
 //!
 //! # Cancellation
-//! When the connection's task is cancelled, `block_on` returns [`Cancelled`](ecru::Cancelled) and
-//! has dropped the connection. Its small tasks are cancelled with it, and the socket is closed. A
-//! handler that is a plain `async` function ends where it waits. A handler that waits in direct
-//! style (on ecru's channels, locks or sockets) waits on the connection's task. That is right for
-//! HTTP/1, because the connection has nothing else to do meanwhile. Under HTTP/2 every stream is a
-//! task of its executor.
+//! When the connection's task is cancelled, the connection is dropped and its socket closed. A
+//! handler that is a plain `async` function ends where it waits. A wait in direct style returns
+//! [`Cancelled`](ecru::Cancelled).
 //!
 //! To stop gracefully, use hyper's own `graceful_shutdown` on the connection.
 
