@@ -1,5 +1,6 @@
 //! What happens when no stack can be mapped, in `serve` and elsewhere.
 
+use crate::common::await_workers;
 use crate::streams::{assert_cancelled, listen};
 use crate::support::{Watchdog, alone, forever, panic_text, settle, until};
 use ecru::channel;
@@ -35,7 +36,11 @@ impl Drop for Limited {
 fn with_large_stacks(workers: usize, body: impl FnOnce()) {
     let _watchdog = Watchdog::new();
     let builder = ecru::Runtime::builder().workers(workers).stack_size(LARGE_STACK);
-    builder.placement(ecru::Placement::Together).build().unwrap().run(body);
+    let runtime = builder.placement(ecru::Placement::Together).build().unwrap();
+    runtime.run(|| {
+        await_workers(workers);
+        body();
+    });
 }
 
 /// Sends a byte and keeps the connection until the client closes it.

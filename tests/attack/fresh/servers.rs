@@ -13,7 +13,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::{OnDrop, on_each_driver};
 use crate::common::{
-    alone, begin, each_run, forever, listen, ms, panic_text, quiet_panic, run_on, until,
+    alone, await_workers, begin, each_run, forever, listen, ms, panic_text, quiet_panic, run_on,
+    until,
 };
 
 /// The size of a stack that cannot be mapped after [`limit_address_space`].
@@ -33,6 +34,7 @@ fn without_stacks(workers: usize, body: impl FnOnce()) {
     let _watchdog = crate::common::Watchdog::new();
     let builder = ecru::Runtime::builder().workers(workers).stack_size(LARGE_STACK);
     builder.placement(Placement::Together).build().unwrap().run(|| {
+        await_workers(workers);
         limit_address_space();
         body();
     });
