@@ -6,7 +6,7 @@
 
 mod common;
 
-use common::{Watchdog, resident_bytes};
+use common::{PATIENCE, Watchdog, resident_bytes};
 use ecru::net::{TcpListener, TcpStream};
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 
 const PER_SECOND: usize = 1_000;
 const CLIENTS: usize = 10;
-const PATIENCE: Duration = Duration::from_secs(60);
 /// The memory that a second without a leak may add.
 const MOST: usize = 64 * 4096;
 
