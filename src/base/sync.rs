@@ -20,12 +20,16 @@ use super::clock;
 use std::hint;
 use std::time::Duration;
 
+#[cfg(all(test, loom))]
+mod checked;
 pub(crate) mod epoch;
 pub(crate) mod futex;
 mod lock;
 mod queue_lock;
 mod signal;
 
+#[cfg(all(test, loom))]
+pub(crate) use checked::Checked;
 pub(crate) use lock::{SpinGuard, SpinLock};
 pub(crate) use queue_lock::{
     PutOff, QueueGuard, QueueLock, is_asking_anything, put_off_until_unlocked,
