@@ -29,7 +29,8 @@
 //! The caller chooses the token, and the driver hands it back unread.
 //!
 //! A Unix socket has no event for room in the queue of another socket. A connect to a listener
-//! whose queue is full, and a datagram to a receiver whose queue is full, are [`StartedOp::Untold`].
+//! whose queue is full, and a datagram to a receiver whose queue is full, are
+//! [`StartedOp::Untold`].
 //!
 //! Of several accepts on one listener that are marked as shared, one wakes up for each connection:
 //! see [`acceptors`].
@@ -52,6 +53,8 @@ mod descriptor;
 mod file;
 mod flight;
 mod kind;
+mod lent;
+mod message;
 mod op;
 mod peer;
 mod poll;
@@ -74,11 +77,13 @@ use std::time::Instant;
 pub use kind::DriverKind;
 pub(crate) use {
     address::{Address, RawAddress},
-    attempt::{AtOnce, at_once, without_waiting},
+    attempt::{AtOnce, at_once, try_now},
     descriptor::{Descriptor, OwnedDescriptor},
     flight::InFlight,
     kind::{DriverChoice, check, choose},
-    op::{Backing, CURSOR, FileCall, FileOp, Interest, Manner, Op, clamp_buffers, clamp_length},
+    lent::{LentCall, LentOp},
+    message::Message,
+    op::{Backing, CURSOR, Interest, Manner, Op, clamp_buffers},
     peer::peer_of,
     request::perform::{needs_kernel, request},
     thread::Thread,
@@ -273,8 +278,8 @@ impl Driver for AnyDriver {
     }
 }
 
-/// Carries an op out that its driver answered with [`StartedOp::Blocking`]. Blocks the thread for as
-/// long as that takes.
+/// Carries an op out that its driver answered with [`StartedOp::Blocking`]. Blocks the thread for
+/// as long as that takes.
 ///
 /// # Safety
 /// Everything that the op points to is valid for this call, and no other code accesses it

@@ -225,8 +225,9 @@ impl<'l, L: Listener> Server<'l, L> {
     /// - `InvalidInput` for a limit of 0.
     ///
     /// # Panics
-    /// - Resumes a panic of the handler that [`on_panic`](Server::on_panic) has set, or of the source
-    ///   of [`stop_when`](Server::stop_when), either of which ends the server. A panic of a connection does not end it, and is not resumed.
+    /// - Resumes a panic of the handler that [`on_panic`](Server::on_panic) has set, or of the
+    ///   source of [`stop_when`](Server::stop_when), either of which ends the server. A panic of a
+    ///   connection does not end it, and is not resumed.
     /// - Panics on a thread that runs no tasks.
     ///
     /// # Cancellation
