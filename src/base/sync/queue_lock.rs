@@ -1,16 +1,16 @@
 //! The lock of a queue of waiters, under which user code may run.
 //!
 //! It is a spin lock, as [`SpinLock`](super::SpinLock) is. It differs in two ways: a thread that
-//! finds it taken may stay away for a while ([`QueueLock::for_bursts`]), and user code may run under
-//! it.
+//! finds it taken may stay away for a while ([`QueueLock::for_bursts`]), and user code may run
+//! under it.
 //!
 //! # User code under the lock
 //! A channel's predicates are user code that runs under the channel's lock. They must not take that
 //! lock again. But they may drop values whose destructors would take it. Therefore
-//! [`QueueGuard::asking`] records each call of user code in a list while the call runs. A destructor
-//! uses the list to find out whether its thread holds the lock ([`QueueLock::is_asking`]). If so, it
-//! puts its work off by adding a call to the list ([`QueueLock::put_off`]). The lock holder makes
-//! these calls after it has released the lock.
+//! [`QueueGuard::asking`] records each call of user code in a list while the call runs. A
+//! destructor uses the list to find out whether its thread holds the lock
+//! ([`QueueLock::is_asking`]). If so, it puts its work off by adding a call to the list
+//! ([`QueueLock::put_off`]). The lock holder makes these calls after it has released the lock.
 //!
 //! [`put_off_until_unlocked`] does the same for work that may need any lock. That work is done
 //! after the outermost of these locks has been released. So it never waits for one lock while it
