@@ -4,6 +4,7 @@ use crate::common::await_workers;
 use crate::streams::{assert_cancelled, listen};
 use crate::support::{Watchdog, alone, forever, panic_text, settle, until};
 use ecru::channel;
+use ecru::diag::TaskState;
 use ecru::net::TcpStream;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::{self, ErrorKind, Read, Write};
@@ -43,6 +44,12 @@ fn with_large_stacks(workers: usize, body: impl FnOnce()) {
     });
 }
 
+/// Returns whether each task of the run has a stack.
+fn all_have_begun() -> bool {
+    let tree = ecru::RuntimeHandle::current().dump();
+    tree.tasks().all(|task| !matches!(task.state(), TaskState::Unstarted | TaskState::Unknown))
+}
+
 /// Sends a byte and keeps the connection until the client closes it.
 fn hold(mut stream: TcpStream, _: SocketAddr) -> io::Result<()> {
     stream.write_all(b"x")?;
@@ -80,6 +87,8 @@ fn serve_20_no_stack_for_a_connection() {
                             .serve(hold)
                     });
                     drop(connect_held(address).unwrap());
+                    // The server's own tasks have stacks, also the one that waits for the stop.
+                    until(all_have_begun);
                     let _limited = Limited::new();
                     let mut held = Vec::new();
                     let mut refused = 0;
