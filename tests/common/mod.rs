@@ -4,6 +4,7 @@
 
 use std::any::Any;
 use std::collections::VecDeque;
+use std::io::Write;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::{Command, Output};
@@ -53,9 +54,11 @@ impl Watchdog {
         thread::spawn(move || {
             let _ = begun.send(());
             if ended.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout) {
-                eprintln!("{name} hangs; see {place}");
+                // Not `eprintln!`, whose text the test runner would keep.
+                let mut errors = std::io::stderr();
+                let _ = writeln!(errors, "{name} hangs; see {place}");
                 for panic in latest_panics().iter() {
-                    eprintln!("an earlier panic in this process: {panic}");
+                    let _ = writeln!(errors, "an earlier panic in this process: {panic}");
                 }
                 std::process::abort();
             }
