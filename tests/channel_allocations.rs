@@ -5,8 +5,8 @@
 #![expect(unsafe_code, reason = "an allocator that counts")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
 
 use ecru::channel::{self, Select};
 use ecru::{Source, select, source};
@@ -52,36 +52,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// Returns the number of threads of this process.
-fn threads() -> usize {
-    std::fs::read_dir("/proc/self/task").unwrap().count()
-}
-
-/// Waits until locks can be biased. The first lock that one thread takes often makes ecru ask the
-/// kernel for `membarrier`, on a thread that allocates memory. That thread has ended before
-/// anything is counted.
-fn settle() {
-    // Not `Once`, whose initializers must not wait.
-    static ASKED_THE_KERNEL: AtomicBool = AtomicBool::new(false);
-    if ASKED_THE_KERNEL.swap(true, SeqCst) {
-        return;
-    }
-    let before = threads();
-    let (sender, receiver) = channel::bounded(1);
-    for _ in 0..200 {
-        sender.send(()).unwrap();
-        receiver.recv().unwrap();
-    }
-    let start = Instant::now();
-    while threads() > before {
-        assert!(start.elapsed() < common::PATIENCE / 2, "the kernel does not answer");
-        std::thread::yield_now();
-    }
-}
-
 /// Returns how many blocks `body` allocates once it is warm.
 fn asked_for(mut body: impl FnMut()) -> usize {
-    settle();
     body();
     let before = ASKED.load(SeqCst);
     body();
@@ -179,7 +151,6 @@ fn waiting_racing_and_selecting_ask_for_no_memory() {
 fn the_first_select_on_a_channel_asks_for_no_memory_either() {
     alone("the_first_select_on_a_channel_asks_for_no_memory_either", || {
         on_one_worker(|| {
-            settle();
             let pairs: Vec<_> = (0..20).map(|_| channel::bounded::<usize>(1)).collect();
             let (gate, opened) = channel::bounded::<()>(1);
             ecru::scope(|s| {

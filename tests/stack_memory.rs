@@ -3,17 +3,14 @@
 
 #![cfg(not(ecru_baton))]
 
+mod common;
+
+use common::resident_bytes;
 use ecru::coroutine::{Coroutine, StackPool, Yielder, remaining_stack};
 
 const PAGE: usize = 4096;
 /// The default of an optimized build. A stack of a debug build spans more page tables.
 const SIZE: usize = 192 * 1024;
-
-/// Returns the resident bytes of this process.
-fn resident() -> usize {
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
-    text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * PAGE
-}
 
 /// Returns the bytes of page tables of this process.
 fn page_tables() -> usize {
@@ -63,9 +60,9 @@ fn finish(live: &[Live]) {
 fn memory_is_taken_by_the_page_and_given_back() {
     // A hundred thousand live coroutines take about a page and an eighth each, and few mappings.
     let pool = StackPool::new(SIZE).unwrap();
-    let (count, before, mapped, tables) = (100_000, resident(), mappings(), page_tables());
+    let (count, before, mapped, tables) = (100_000, resident_bytes(), mappings(), page_tables());
     let live = start(&pool, count, 0);
-    let each = (resident() - before) / count;
+    let each = (resident_bytes() - before) / count;
     let tables_each = (page_tables() - tables) / count;
     eprintln!("{each} bytes resident and {tables_each} of page tables each");
     // In a debug build, `suspend` looks for initializers of thread-locals, which takes more stack.
@@ -80,14 +77,14 @@ fn memory_is_taken_by_the_page_and_given_back() {
     assert_eq!((pool.statistics().live, pool.statistics().idle), (0, count));
     pool.trim();
     assert_eq!(pool.statistics().idle, 0);
-    assert!(resident() < before + (8 << 20), "{} more", resident() - before);
+    assert!(resident_bytes() < before + (8 << 20), "{} more", resident_bytes() - before);
     assert!(page_tables() < tables + (1 << 20), "{} more", page_tables() - tables);
 
     // Some coroutines went deep and are now idle, while their neighbours are in use. Only the
     // memory below their top page is returned.
     let pool = StackPool::new(64 * 1024).unwrap();
     let deep = start(&pool, 2000, 16 * 1024);
-    let with_all = resident();
+    let with_all = resident_bytes();
     let (mut used, mut idle) = (Vec::new(), Vec::new());
     for (index, coroutine) in deep.into_iter().enumerate() {
         let list = if index % 2 == 0 { &mut used } else { &mut idle };
@@ -97,11 +94,11 @@ fn memory_is_taken_by_the_page_and_given_back() {
     drop(idle);
     assert_eq!(pool.statistics().live, 1000);
     pool.trim();
-    let freed = with_all - resident();
+    let freed = with_all - resident_bytes();
     assert!(freed > 900 * 40 * 1024, "{freed} bytes freed");
-    let again = resident();
+    let again = resident_bytes();
     pool.trim();
-    assert!(resident() <= again + PAGE, "the second trim has nothing to do");
+    assert!(resident_bytes() <= again + PAGE, "the second trim has nothing to do");
     finish(&used);
     assert_eq!(pool.statistics().live, 1000);
     drop(used);
@@ -111,5 +108,5 @@ fn memory_is_taken_by_the_page_and_given_back() {
     assert_eq!(pool.statistics().live, 3000);
     drop(live);
     drop(pool);
-    assert!(resident() < before + (16 << 20), "{} more", resident() - before);
+    assert!(resident_bytes() < before + (16 << 20), "{} more", resident_bytes() - before);
 }

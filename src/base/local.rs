@@ -19,8 +19,6 @@ use super::sync::StaticPtr;
 pub(crate) struct Local {
     /// `base::blocks`: the free blocks of this thread's worker.
     pub(crate) blocks: Cell<*const ()>,
-    /// `base::sync`: the thread's number, or 0 while it has none.
-    pub(crate) thread: Cell<u16>,
     /// `base::sync`: the locks under which user code of this thread runs, innermost first.
     pub(crate) asking: Cell<*const ()>,
     /// `base::simulated`: the simulation whose thread this is. Null on all other threads.
@@ -78,7 +76,6 @@ impl Local {
     const fn new() -> Local {
         Local {
             blocks: Cell::new(ptr::null()),
-            thread: Cell::new(0),
             asking: Cell::new(ptr::null()),
             #[cfg(feature = "sim")]
             simulated: Cell::new(ptr::null()),

@@ -6,9 +6,9 @@
 //! why it is stuck must do none of these. So each report is written by a thread of its own. That
 //! thread inherits the caller's captured output, if a test runner captures it.
 //!
-//! The caller of [`say`] waits until its report has been written, but at most for [`WRITE_LIMIT`]. So
-//! what the caller prints or does afterwards comes later. While a report is overdue, later callers
-//! do not wait.
+//! The caller of [`say`] waits until its report has been written, but at most for [`WRITE_LIMIT`].
+//! So what the caller prints or does afterwards comes later. While a report is overdue, later
+//! callers do not wait.
 //!
 //! ```text
 //!   the caller of `say`                            the writing thread
@@ -43,8 +43,9 @@ static PENDING: StaticU64 = StaticU64::new(0);
 /// The number of those reports whose callers have stopped waiting.
 static OVERDUE: StaticU64 = StaticU64::new(0);
 
-/// Writes one or several lines. Returns when they have been written, or after [`WRITE_LIMIT`]. Never
-/// panics. Does nothing at the end of a simulation that has failed, where tasks are only cancelled.
+/// Writes one or several lines. Returns when they have been written, or after [`WRITE_LIMIT`].
+/// Never panics. Does nothing at the end of a simulation that has failed, where tasks are only
+/// cancelled.
 pub(crate) fn say(text: impl Into<String>) {
     if simulated::is_silent() {
         return;

@@ -1,7 +1,8 @@
 //! Atomics and blocking, either `std`'s or, with `--cfg loom`, loom's.
 //!
 //! [`SpinLock`] guards the short lists of the modules above. Neither a wait nor user code runs
-//! under it. A parked OS thread sleeps on a [`Signal`].
+//! under it. [`QueueLock`] guards queues of waiters, and user code may run under it. A parked OS
+//! thread sleeps on a [`Signal`].
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic;
@@ -19,16 +20,20 @@ use super::clock;
 use std::hint;
 use std::time::Duration;
 
-mod biased;
+#[cfg(all(test, loom))]
+mod checked;
 pub(crate) mod epoch;
 pub(crate) mod futex;
 mod lock;
+mod queue_lock;
 mod signal;
 
-pub(crate) use biased::{
-    BiasedGuard, BiasedLock, PutOff, is_asking_anything, put_off_until_unlocked,
-};
+#[cfg(all(test, loom))]
+pub(crate) use checked::Checked;
 pub(crate) use lock::{SpinGuard, SpinLock};
+pub(crate) use queue_lock::{
+    PutOff, QueueGuard, QueueLock, is_asking_anything, put_off_until_unlocked,
+};
 pub(crate) use signal::Signal;
 
 /// Lets other threads run. A spinning loop calls this between two looks.

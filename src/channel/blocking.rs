@@ -19,7 +19,7 @@ use super::core::{Channel, ChannelGuard, GIVEN};
 use super::fast_path::{TryRecv, TrySend};
 use super::state::ROOMY;
 use crate::base::clock;
-use crate::base::sync::{BiasedGuard, keep_away};
+use crate::base::sync::{QueueGuard, keep_away};
 use crate::park::{self, Begun, Mode, Outcome, Patience, Queue, Role, Waiting};
 use crate::task;
 
@@ -74,7 +74,7 @@ impl<T> Channel<T> {
     #[track_caller]
     unsafe fn begin_send<'a>(
         &'a self,
-        queue: Option<BiasedGuard<'a, Queue>>,
+        queue: Option<QueueGuard<'a, Queue>>,
         value: T,
         at: *mut Waiting<T>,
     ) -> Begun<Result<(), NotSent<T>>> {
@@ -256,7 +256,7 @@ impl<T> Channel<T> {
     #[track_caller]
     unsafe fn begin_recv<'a>(
         &'a self,
-        queue: Option<BiasedGuard<'a, Queue>>,
+        queue: Option<QueueGuard<'a, Queue>>,
         at: *mut Waiting<T>,
     ) -> Begun<Result<(), NotReceived>> {
         let mut locked = self.locked_or_lock(queue);
@@ -414,7 +414,7 @@ impl<T> Channel<T> {
     }
 
     #[inline(always)]
-    fn locked_or_lock<'a>(&'a self, queue: Option<BiasedGuard<'a, Queue>>) -> ChannelGuard<'a, T> {
+    fn locked_or_lock<'a>(&'a self, queue: Option<QueueGuard<'a, Queue>>) -> ChannelGuard<'a, T> {
         match queue {
             Some(queue) => self.locked(queue),
             None => self.lock(),

@@ -26,7 +26,7 @@
 #![expect(unsafe_code, reason = "the list's lock guards the state")]
 
 use super::state::{ChannelState, ROOMY};
-use crate::base::sync::BiasedGuard;
+use crate::base::sync::QueueGuard;
 use crate::base::sync::atomic::AtomicUsize;
 use crate::park::{Queue, WaitList, Woken, no_suspend};
 use crate::task::drop_quietly;
@@ -107,7 +107,7 @@ impl<T> Channel<T> {
 
     /// Returns the locked channel. The caller has already taken the list's lock.
     #[inline(always)]
-    pub(super) fn locked<'a>(&'a self, receivers: BiasedGuard<'a, Queue>) -> ChannelGuard<'a, T> {
+    pub(super) fn locked<'a>(&'a self, receivers: QueueGuard<'a, Queue>) -> ChannelGuard<'a, T> {
         let state = NonNull::new(self.state.get()).expect("a cell's place is not null");
         ChannelGuard {
             receivers,
@@ -136,7 +136,7 @@ impl<T> fmt::Debug for Channel<T> {
 /// has been released.
 pub(super) struct ChannelGuard<'a, T> {
     // The fields are dropped in this order, so the lock is released first.
-    pub(super) receivers: BiasedGuard<'a, Queue>,
+    pub(super) receivers: QueueGuard<'a, Queue>,
     pub(super) state: StateRef<'a, T>,
     pub(super) woken: Woken,
 }
@@ -173,7 +173,7 @@ pub(super) type Panic = Box<dyn std::any::Any + Send>;
 /// Calls a predicate, which is user code, while the channel is locked. Destructors in it that need
 /// the lock are put off until the lock is free.
 pub(super) fn call_predicate(
-    queue: &BiasedGuard<'_, Queue>,
+    queue: &QueueGuard<'_, Queue>,
     woken: &mut Woken,
     question: impl FnOnce() -> bool,
 ) -> Result<bool, Panic> {

@@ -4,9 +4,9 @@
 //! The select's value does not exist yet, because it is made only for a receiver. If polls ignored
 //! such a select, a receiver that only polls would never get its value. So the poll becomes that
 //! receiver: see the protocol of [`reservation`](super::reservation). It waits while the value is
-//! being made, but not longer than [`MAKING_LIMIT`], because making the value may wait for something
-//! that only the poller would do. After that it leaves like a receiver with a deadline, and the
-//! value goes to the next receiver.
+//! being made, but not longer than [`MAKING_LIMIT`], because making the value may wait for
+//! something that only the poller would do. After that it leaves like a receiver with a deadline,
+//! and the value goes to the next receiver.
 #![expect(unsafe_code, reason = "registers waits in frames")]
 
 use std::mem::MaybeUninit;

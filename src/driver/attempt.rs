@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "system calls on raw pointers")]
 
 use super::descriptor::Descriptor;
+use super::lent::LentOp;
 use super::op::{FileOp, Manner, Op, check};
 use super::{file, stream};
 use std::io;
@@ -70,6 +71,13 @@ fn is_worth_attempting(op: &Op<'_>) -> bool {
     }
 }
 
+/// Carries the op out once, as [`without_waiting`] does.
+#[inline]
+pub(crate) fn try_now(op: &LentOp<'_>) -> io::Result<u32> {
+    // SAFETY: S3: the op holds the borrows of its memory and its fd until this returns.
+    unsafe { without_waiting(op.op()) }
+}
+
 /// Carries the op out once, without waiting. Returns `WouldBlock` if it would have to wait, and
 /// never returns `Interrupted`.
 ///
@@ -79,7 +87,7 @@ fn is_worth_attempting(op: &Op<'_>) -> bool {
 /// # Safety
 /// The conditions are those of [`at_once`].
 #[inline(always)]
-pub(crate) unsafe fn without_waiting(op: &Op<'_>) -> io::Result<u32> {
+pub(super) unsafe fn without_waiting(op: &Op<'_>) -> io::Result<u32> {
     loop {
         // SAFETY: the caller's promise, passed on.
         let outcome = unsafe { call(op) };

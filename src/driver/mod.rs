@@ -29,7 +29,8 @@
 //! The caller chooses the token, and the driver hands it back unread.
 //!
 //! A Unix socket has no event for room in the queue of another socket. A connect to a listener
-//! whose queue is full, and a datagram to a receiver whose queue is full, are [`StartedOp::Untold`].
+//! whose queue is full, and a datagram to a receiver whose queue is full, are
+//! [`StartedOp::Untold`].
 //!
 //! Of several accepts on one listener that are marked as shared, one wakes up for each connection:
 //! see [`acceptors`].
@@ -52,6 +53,8 @@ mod descriptor;
 mod file;
 mod flight;
 mod kind;
+mod lent;
+mod message;
 mod observer;
 mod op;
 mod peer;
@@ -76,12 +79,14 @@ use std::time::Instant;
 pub use kind::DriverKind;
 pub(crate) use {
     address::{Address, RawAddress},
-    attempt::{AtOnce, at_once, without_waiting},
+    attempt::{AtOnce, at_once, try_now},
     descriptor::{Descriptor, OwnedDescriptor},
     flight::InFlight,
     kind::{DriverChoice, check, choose},
+    lent::{LentCall, LentOp},
+    message::Message,
     observer::{Observe, Observer, call_waker},
-    op::{Backing, CURSOR, FileCall, FileOp, Interest, Manner, Op, clamp_buffers, clamp_length},
+    op::{Backing, CURSOR, Interest, Manner, Op, clamp_buffers},
     peer::peer_of,
     request::perform::{needs_kernel, request},
     thread::Thread,
@@ -310,8 +315,8 @@ impl Observe for AnyDriver {
     }
 }
 
-/// Carries an op out that its driver answered with [`StartedOp::Blocking`]. Blocks the thread for as
-/// long as that takes.
+/// Carries an op out that its driver answered with [`StartedOp::Blocking`]. Blocks the thread for
+/// as long as that takes.
 ///
 /// # Safety
 /// Everything that the op points to is valid for this call, and no other code accesses it

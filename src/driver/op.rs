@@ -203,14 +203,14 @@ impl<'a> Op<'a> {
         }
     }
 
-    /// Returns the op to carry out before a thread blocks for this one, and whether this one may be
+    /// Returns the readiness to await before a thread blocks for the op, and whether the op may be
     /// attempted again and again after it.
-    pub(crate) fn awaited_first(&self) -> Option<(Op<'a>, bool)> {
+    pub(crate) fn awaited_first(&self) -> Option<(Interest, bool)> {
         match *self {
             Op::File(FileOp { fd, call, backing: Backing::Stream { tells }, .. })
                 if !is_in_nonblocking_mode(fd.fd) =>
             {
-                Some((Op::Readiness { fd, interest: call.interest() }, tells))
+                Some((call.interest(), tells))
             }
             _ => None,
         }

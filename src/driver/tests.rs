@@ -7,8 +7,9 @@ mod waking;
 
 pub(super) use self::waking::receive_wakes;
 
+use super::attempt::without_waiting;
 use super::descriptor::Descriptor;
-use super::op::Interest;
+use super::op::{FileCall, FileOp, Interest, clamp_length};
 use super::*;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::cell::RefCell;
@@ -83,7 +84,7 @@ pub(super) fn start(
 ) -> StartedOp {
     let flight = leak(op, attempted);
     STARTED.with_borrow_mut(|started| started.insert(token, flight));
-    // SAFETY: S3: see `leak`.
+    // SAFETY: S3: ops and their memory are leaked, or outlive the driver's use of them.
     unsafe { driver.start(flight, Token::new(token)) }
 }
 
@@ -128,7 +129,7 @@ fn finish(driver: &mut AnyDriver, op: &Op<'_>, token: u64) -> io::Result<u32> {
 
 /// Carries out an op as a worker does.
 pub(super) fn carry_out(driver: &mut AnyDriver, op: &Op<'_>) -> io::Result<u32> {
-    // SAFETY: S3: see `leak`.
+    // SAFETY: S3: ops and their memory are leaked, or outlive the driver's use of them.
     let attempted = match unsafe { at_once(op) } {
         AtOnce::Done(result) => return result,
         AtOnce::WouldWait => true,
@@ -143,7 +144,7 @@ pub(super) fn carry_out(driver: &mut AnyDriver, op: &Op<'_>) -> io::Result<u32> 
 
 /// Attempts an op without a driver.
 pub(super) fn attempt(op: &Op<'_>) -> io::Result<u32> {
-    // SAFETY: S3: see `leak`.
+    // SAFETY: S3: ops and their memory are leaked, or outlive the driver's use of them.
     unsafe { without_waiting(op) }
 }
 

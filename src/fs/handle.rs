@@ -14,19 +14,19 @@
 //!
 //! A transfer ends early at the end of the file, at an error, or when the task is cancelled. It
 //! then returns the number of bytes moved so far. If no byte was moved, it returns the error.
-#![expect(unsafe_code, reason = "builds ops from borrowed buffers")]
+#![expect(unsafe_code, reason = "a vector's length after a read into its room")]
 
 use super::facts::{FileFacts, MayBlock};
 use super::in_task;
 use crate::driver::request::{Duplicate, FileKind, KindAndSize, SetLength};
 use crate::driver::{
-    Backing, CURSOR, FileCall, FileOp, Op, OwnedDescriptor, clamp_buffers, clamp_length, request,
-    without_waiting,
+    Backing, CURSOR, LentCall, LentOp, OwnedDescriptor, clamp_buffers, request, try_now,
 };
 use crate::sched::io::perform;
 use crate::task::Cancelled;
 use crate::{sched, task};
 use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 
@@ -82,49 +82,23 @@ impl Handle {
     }
 
     pub(super) fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        // SAFETY: S3: the buffer is borrowed mutably until this returns.
-        unsafe { self.read_raw(buffer.as_mut_ptr(), buffer.len(), offset) }
-    }
-
-    /// Reads into raw memory.
-    ///
-    /// # Safety
-    /// The memory is valid for writes of that length, and is not accessed by other code until this
-    /// returns.
-    unsafe fn read_raw(&self, start: *mut u8, length: usize, offset: u64) -> io::Result<usize> {
-        let part = |done: usize, len: u32| {
-            // SAFETY: `transfer` only asks for parts within the length.
-            let buf = unsafe { start.add(done) };
-            FileCall::Read { buf, len }
-        };
-        // SAFETY: S3: the caller's promise covers the memory, and the fd is borrowed by `self`.
-        unsafe { self.transfer(length, offset, part) }
+        self.transfer(Memory::Buffer(buffer), offset)
     }
 
     pub(super) fn write(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        let part = |done: usize, len: u32| FileCall::Write { buf: bytes[done..].as_ptr(), len };
-        // SAFETY: S3: the bytes are borrowed, and the fd by `self`, until this returns. The kernel
-        // only reads them.
-        unsafe { self.transfer(bytes.len(), offset, part) }
+        self.transfer(Memory::Bytes(bytes), offset)
     }
 
     pub(super) fn read_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        let count = clamp_buffers(buffers.len());
-        let length = buffers[..count as usize].iter().map(|buffer| buffer.len()).sum();
-        let list = buffers.as_mut_ptr().cast();
-        let call = FileCall::ReadVectored { buffers: list, count };
-        // SAFETY: S3: the buffers are borrowed mutably, and the fd by `self`, until this returns.
-        // An `IoSliceMut` is documented to have the layout of an iovec.
-        unsafe { self.in_one_call(call, length) }
+        let count = clamp_buffers(buffers.len()) as usize;
+        let length = buffers[..count].iter().map(|buffer| buffer.len()).sum();
+        self.in_one_call(LentCall::read_vectored(buffers), length)
     }
 
     pub(super) fn write_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
-        let count = clamp_buffers(buffers.len());
-        let length = buffers[..count as usize].iter().map(|buffer| buffer.len()).sum();
-        let list = buffers.as_ptr().cast();
-        let call = FileCall::WriteVectored { buffers: list, count };
-        // SAFETY: S3: as in `read_vectored`; the kernel only reads through them.
-        unsafe { self.in_one_call(call, length) }
+        let count = clamp_buffers(buffers.len()) as usize;
+        let length = buffers[..count].iter().map(|buffer| buffer.len()).sum();
+        self.in_one_call(LentCall::write_vectored(buffers), length)
     }
 
     /// Appends everything from the cursor to the end. `hint` is the probable number of bytes.
@@ -136,8 +110,7 @@ impl Handle {
         loop {
             let free = bytes.spare_capacity_mut();
             let room = free.len();
-            // SAFETY: S3: the spare capacity is borrowed from the vector until this returns.
-            let count = unsafe { self.read_raw(free.as_mut_ptr().cast(), room, CURSOR)? };
+            let count = self.transfer(Memory::Room(free), CURSOR)?;
             // SAFETY: the kernel has written `count` bytes.
             unsafe { bytes.set_len(bytes.len() + count) };
             let read = bytes.len() - before;
@@ -154,9 +127,7 @@ impl Handle {
 
     /// Waits until the device has written everything.
     pub(super) fn sync(&self, data_only: bool) -> io::Result<()> {
-        let call = FileCall::Sync { data_only };
-        // SAFETY: S3: no memory is involved, and the fd is borrowed by `self`.
-        unsafe { self.in_one_call(call, 0) }.map(drop)
+        self.in_one_call_that(LentCall::sync(data_only), 0, true).map(drop)
     }
 
     pub(super) fn set_len(&self, size: u64) -> io::Result<()> {
@@ -209,24 +180,13 @@ impl Handle {
         call(&self.fd)
     }
 
-    /// Transfers bytes as described in the module. `call` builds the call for one part, from the
-    /// part's start in the buffer and its length.
-    ///
-    /// # Safety
-    /// S3: the memory that the calls point to is valid, and is not accessed by other code, until
-    /// this returns.
-    unsafe fn transfer(
-        &self,
-        length: usize,
-        offset: u64,
-        call: impl Fn(usize, u32) -> FileCall,
-    ) -> io::Result<usize> {
-        let fd = self.fd.name();
+    /// Transfers bytes as described in the module.
+    fn transfer(&self, mut memory: Memory<'_>, offset: u64) -> io::Result<usize> {
+        let (fd, length) = (self.fd.name(), memory.len());
         if !in_task() {
-            let call = call(0, clamp_length(length));
-            let op = FileOp { fd, call, offset, backing: Backing::Device, at_once: 0 };
-            // SAFETY: S3, the caller's promise.
-            return unsafe { perform(Op::File(op)) }.map(|count| count as usize);
+            let call = memory.part(0, length);
+            let op = LentOp::of_file(fd, call, offset, Backing::Device, 0);
+            return perform(&op).map(|count| count as usize);
         }
         let facts = self.facts()?;
         let backing = backing(facts);
@@ -240,19 +200,16 @@ impl Handle {
                 Backing::Device | Backing::Inherited => left.min(STRETCH),
                 Backing::Stream { .. } => left,
             };
-            let call = call(done, clamp_length(most));
+            let call = memory.part(done, most);
             // An empty transfer is attempted as well.
             let at_once = piece.max(1) as u32;
-            let op = Op::File(FileOp { fd, call, offset: at, backing, at_once });
+            let op = LentOp::of_file(fd, call, at, backing, at_once);
             let outcome = match backing {
                 // After the first part, only what is available at once is moved.
-                // SAFETY: S3, the caller's promise.
-                Backing::Stream { .. } if done > 0 => unsafe { without_waiting(&op) },
+                Backing::Stream { .. } if done > 0 => try_now(&op),
                 // What has been moved is returned, and the next wait answers a request.
-                // SAFETY: S3, the caller's promise.
-                _ if done > 0 => task::keeping_answers(|| unsafe { perform(op) }),
-                // SAFETY: S3, the caller's promise.
-                _ => unsafe { perform(op) },
+                _ if done > 0 => task::keeping_answers(|| perform(&op)),
+                _ => perform(&op),
             };
             let count = match outcome {
                 Ok(count) => count as usize,
@@ -273,12 +230,18 @@ impl Handle {
     }
 
     /// Transfers in one call: at once if the length is small.
-    ///
-    /// # Safety
-    /// S3, as [`perform`].
-    unsafe fn in_one_call(&self, call: FileCall, length: usize) -> io::Result<usize> {
+    fn in_one_call(&self, call: LentCall<'_>, length: usize) -> io::Result<usize> {
+        self.in_one_call_that(call, length, false)
+    }
+
+    /// Makes one call, which `syncs` or transfers `length` bytes.
+    fn in_one_call_that(
+        &self,
+        call: LentCall<'_>,
+        length: usize,
+        syncs: bool,
+    ) -> io::Result<usize> {
         let facts = self.facts()?;
-        let syncs = matches!(call, FileCall::Sync { .. });
         let (mut backing, small) = (backing(facts), length <= PIECE);
         if !in_task()
             || (syncs && backing != Backing::Memory)
@@ -291,9 +254,35 @@ impl Handle {
             // A call with no bytes is attempted as well.
             _ => PIECE as u32,
         };
-        let op = FileOp { fd: self.fd.name(), call, offset: CURSOR, backing, at_once };
-        // SAFETY: S3, the caller's promise.
-        unsafe { perform(Op::File(op)) }.map(|count| count as usize)
+        let op = LentOp::of_file(self.fd.name(), call, CURSOR, backing, at_once);
+        perform(&op).map(|count| count as usize)
+    }
+}
+
+/// What a transfer moves bytes from or to.
+enum Memory<'a> {
+    Buffer(&'a mut [u8]),
+    Room(&'a mut [MaybeUninit<u8>]),
+    Bytes(&'a [u8]),
+}
+
+impl Memory<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Memory::Buffer(buffer) => buffer.len(),
+            Memory::Room(room) => room.len(),
+            Memory::Bytes(bytes) => bytes.len(),
+        }
+    }
+
+    /// Returns the call for the part of this length, or of as much of it as one call can move.
+    fn part(&mut self, start: usize, length: usize) -> LentCall<'_> {
+        let part = start..start + length;
+        match self {
+            Memory::Buffer(buffer) => LentCall::read(&mut buffer[part]),
+            Memory::Room(room) => LentCall::read_into(&mut room[part]),
+            Memory::Bytes(bytes) => LentCall::write(&bytes[part]),
+        }
     }
 }
 

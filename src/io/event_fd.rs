@@ -1,5 +1,4 @@
 //! A notification with an fd.
-#![expect(unsafe_code, reason = "builds ops from a counter on the stack")]
 
 use std::fmt;
 use std::io;
@@ -8,7 +7,7 @@ use std::sync::{Arc, Weak};
 
 use crate::base::alarm::Ring;
 use crate::driver::request::{Duplicate, NotifyEventFd, OpenEventFd, TakeEventFd};
-use crate::driver::{Manner, Op, OwnedDescriptor, Sides, Watch, request};
+use crate::driver::{LentOp, Manner, OwnedDescriptor, Sides, Watch, request};
 use crate::park::WaitList;
 use crate::sched::io::perform;
 use crate::source::{Arms, Pass, Source, wait_in_lists};
@@ -110,15 +109,8 @@ impl Source for EventFd {
     /// only if the driver cannot be opened.
     fn wait(&self) -> Result<(), Cancelled> {
         let mut count = [0; 8];
-        let op = Op::Read {
-            fd: self.inner.fd.name(),
-            buf: count.as_mut_ptr(),
-            len: 8,
-            manner: Manner::Nonblocking,
-        };
-        // SAFETY: S3: the counter lives on this stack until this returns, and the fd is borrowed by
-        // `self`.
-        match unsafe { perform(op) } {
+        let op = LentOp::read(self.inner.fd.name(), &mut count, Manner::Nonblocking);
+        match perform(&op) {
             Ok(_) => Ok(()),
             Err(error) => match Cancelled::find(&error) {
                 Some(cancelled) => Err(cancelled),

@@ -4,15 +4,13 @@
 //! Their mode is never changed, because a shell breaks if its terminal is suddenly in non-blocking
 //! mode. A regular file never waits for another process, only for the disk. Data that the kernel
 //! does not have in memory is read on a thread that may block.
-#![expect(unsafe_code, reason = "builds ops from borrowed buffers; borrows fds that stay open")]
+#![expect(unsafe_code, reason = "borrows fds that stay open")]
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, RawFd};
 
 use crate::driver::request::{AwaitsStandardStreams, FileKind, KindOf, WriteOnce};
-use crate::driver::{
-    Backing, CURSOR, Descriptor, FileCall, FileOp, Manner, Op, clamp_buffers, clamp_length, request,
-};
+use crate::driver::{Backing, CURSOR, Descriptor, LentCall, LentOp, Manner, request};
 use crate::sched::io::perform;
 use crate::task;
 
@@ -55,15 +53,12 @@ impl Standard {
             task::begin_wait()?;
             return Ok(0);
         }
-        let (buf, len) = (buffer.as_mut_ptr(), clamp_length(buffer.len()));
         let op = if self.regular {
-            self.file(FileCall::Read { buf, len })
+            self.file(LentCall::read(buffer))
         } else {
-            Op::Read { fd: &self.fd, buf, len, manner: self.manner }
+            LentOp::read(&self.fd, buffer, self.manner)
         };
-        // SAFETY: S3: the buffer is borrowed until this returns, and a standard stream is never
-        // closed.
-        let outcome = unsafe { perform(op) };
+        let outcome = perform(&op);
         if_closed(outcome.map(|count| count as usize), 0)
     }
 
@@ -72,14 +67,12 @@ impl Standard {
         if !are_awaited() {
             return if_closed(request(WriteOnce { fd: &self.fd, bytes }), bytes.len());
         }
-        let (buf, len) = (bytes.as_ptr(), clamp_length(bytes.len()));
         let op = if self.regular {
-            self.file(FileCall::Write { buf, len })
+            self.file(LentCall::write(bytes))
         } else {
-            Op::Write { fd: &self.fd, buf, len, manner: self.manner }
+            LentOp::write(&self.fd, bytes, self.manner)
         };
-        // SAFETY: S3, as in `read`. The kernel only reads the bytes.
-        let outcome = unsafe { perform(op) };
+        let outcome = perform(&op);
         if_closed(outcome.map(|count| count as usize), bytes.len())
     }
 
@@ -88,14 +81,12 @@ impl Standard {
         if !are_awaited() {
             return self.read(&mut []);
         }
-        let (list, count) = (buffers.as_mut_ptr().cast(), clamp_buffers(buffers.len()));
         let op = if self.regular {
-            self.file(FileCall::ReadVectored { buffers: list, count })
+            self.file(LentCall::read_vectored(buffers))
         } else {
-            Op::ReadVectored { fd: &self.fd, buffers: list, count, manner: self.manner }
+            LentOp::read_vectored(&self.fd, buffers, self.manner)
         };
-        // SAFETY: S3, as in `read`. An `IoSliceMut` is documented to have the layout of an iovec.
-        let outcome = unsafe { perform(op) };
+        let outcome = perform(&op);
         if_closed(outcome.map(|count| count as usize), 0)
     }
 
@@ -104,23 +95,20 @@ impl Standard {
         if !are_awaited() {
             return in_turn(slices, |bytes| self.write(bytes));
         }
-        let (list, count) = (slices.as_ptr().cast(), clamp_buffers(slices.len()));
         let op = if self.regular {
-            self.file(FileCall::WriteVectored { buffers: list, count })
+            self.file(LentCall::write_vectored(slices))
         } else {
-            Op::WriteVectored { fd: &self.fd, buffers: list, count, manner: self.manner }
+            LentOp::write_vectored(&self.fd, slices, self.manner)
         };
-        // SAFETY: S3, as in `write`. An `IoSlice` is documented to have the layout of an iovec.
-        let outcome = unsafe { perform(op) };
+        let outcome = perform(&op);
         let total = slices.iter().map(|slice| slice.len()).sum();
         if_closed(outcome.map(|count| count as usize), total)
     }
 
     /// Returns the op for a call on a regular file. Cached data is copied on this thread. The limit
     /// keeps other tasks from waiting long.
-    fn file(&self, call: FileCall) -> Op<'_> {
-        let backing = Backing::Inherited;
-        Op::File(FileOp { fd: &self.fd, call, offset: CURSOR, backing, at_once: PIECE })
+    fn file<'a>(&'a self, call: LentCall<'a>) -> LentOp<'a> {
+        LentOp::of_file(&self.fd, call, CURSOR, Backing::Inherited, PIECE)
     }
 }
 

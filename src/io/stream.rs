@@ -3,16 +3,13 @@
 //! The fd is in non-blocking mode while its open file is not shared. Another process would not
 //! expect that mode, so an end that is given away is set back to blocking mode. If the open file
 //! may be shared, each call separately asks the kernel not to wait.
-#![expect(unsafe_code, reason = "builds ops from borrowed buffers")]
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::driver::request::{Duplicate, SetNonblockingMode};
-use crate::driver::{
-    Manner, Op, OwnedDescriptor, clamp_buffers, clamp_length, request, without_waiting,
-};
+use crate::driver::{LentOp, Manner, OwnedDescriptor, request, try_now};
 use crate::sched::io::perform;
 
 /// An end of a pipe; see the module.
@@ -43,42 +40,24 @@ impl Stream {
     }
 
     pub(crate) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        let (buf, len) = (buffer.as_mut_ptr(), clamp_length(buffer.len()));
-        let op = Op::Read { fd: self.fd.name(), buf, len, manner: self.manner() };
-        // SAFETY: S3: the buffer is borrowed mutably, and the fd by `self`, until this returns.
-        unsafe { perform(op) }.map(|count| count as usize)
+        counted(perform(&LentOp::read(self.fd.name(), buffer, self.manner())))
     }
 
     pub(crate) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        let (buf, len) = (bytes.as_ptr(), clamp_length(bytes.len()));
-        let op = Op::Write { fd: self.fd.name(), buf, len, manner: self.manner() };
-        // SAFETY: S3: the bytes are borrowed, and the fd by `self`, until this returns. The kernel
-        // only reads them.
-        unsafe { perform(op) }.map(|count| count as usize)
+        counted(perform(&LentOp::write(self.fd.name(), bytes, self.manner())))
     }
 
     pub(crate) fn read_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        let (list, count) = (buffers.as_mut_ptr().cast(), clamp_buffers(buffers.len()));
-        let op =
-            Op::ReadVectored { fd: self.fd.name(), buffers: list, count, manner: self.manner() };
-        // SAFETY: S3, as in `read`. An `IoSliceMut` is documented to have the layout of an iovec.
-        unsafe { perform(op) }.map(|count| count as usize)
+        counted(perform(&LentOp::read_vectored(self.fd.name(), buffers, self.manner())))
     }
 
     pub(crate) fn write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        let (list, count) = (slices.as_ptr().cast(), clamp_buffers(slices.len()));
-        let op =
-            Op::WriteVectored { fd: self.fd.name(), buffers: list, count, manner: self.manner() };
-        // SAFETY: S3, as in `write`. An `IoSlice` is documented to have the layout of an iovec.
-        unsafe { perform(op) }.map(|count| count as usize)
+        counted(perform(&LentOp::write_vectored(self.fd.name(), slices, self.manner())))
     }
 
     /// Reads like [`Stream::read`], but fails with `WouldBlock` instead of waiting.
     pub(crate) fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        let (buf, len) = (buffer.as_mut_ptr(), clamp_length(buffer.len()));
-        let op = Op::Read { fd: self.fd.name(), buf, len, manner: self.manner() };
-        // SAFETY: S3, as in `read`.
-        unsafe { without_waiting(&op) }.map(|count| count as usize)
+        counted(try_now(&LentOp::read(self.fd.name(), buffer, self.manner())))
     }
 
     pub(crate) fn duplicate(&self) -> io::Result<Stream> {
@@ -105,6 +84,11 @@ impl Stream {
         }
         self.fd.into_fd()
     }
+}
+
+/// Returns a number of bytes.
+fn counted(result: io::Result<u32>) -> io::Result<usize> {
+    result.map(|count| count as usize)
 }
 
 impl AsFd for Stream {

@@ -225,8 +225,9 @@ impl<'l, L: Listener> Server<'l, L> {
     /// - `InvalidInput` for a limit of 0.
     ///
     /// # Panics
-    /// - Resumes a panic of the handler that [`on_panic`](Server::on_panic) has set, or of the source
-    ///   of [`stop_when`](Server::stop_when), either of which ends the server. A panic of a connection does not end it, and is not resumed.
+    /// - Resumes a panic of the handler that [`on_panic`](Server::on_panic) has set, or of the
+    ///   source of [`stop_when`](Server::stop_when), either of which ends the server. A panic of a
+    ///   connection does not end it, and is not resumed.
     /// - Panics on a thread that runs no tasks.
     ///
     /// # Cancellation
@@ -261,7 +262,7 @@ impl<'l, L: Listener> Server<'l, L> {
             if connections.on_error.is_some() {
                 // If it gets no stack, the handler is called at the end.
                 s.spawn_hushed_daemon(|| {
-                    refusals.iter().for_each(|peer| connections.tell_of_refusal(peer))
+                    refusals.iter().for_each(|peer| connections.report_refusal(peer))
                 });
             }
             let end = cancel_scope(|accepting| {
@@ -299,7 +300,7 @@ impl<'l, L: Listener> Server<'l, L> {
             // unusable.
             task::is_cancelled().then_some(end)
         });
-        refusals.try_iter().for_each(|peer| connections.tell_of_refusal(peer));
+        refusals.try_iter().for_each(|peer| connections.report_refusal(peer));
         let result = match (connections.over.into_inner(), cancelled) {
             (Ok(Some(error)), _) => Err(error),
             (_, None) if lacks_stack.into_inner() => {
@@ -373,14 +374,14 @@ where
                     }
                     drop(permit);
                 });
-                // It fails only if it gets no stack, which the arrival tells.
+                // It fails only if it gets no stack, which the arrival then reports.
                 task.task().0.hush();
             }
             Err(error) => match Refusal::of(&error) {
                 Refusal::OfOneConnection => {}
                 Refusal::ForNow => {
                     drop(permit);
-                    connections.tell_of_shortage(error);
+                    connections.report_shortage(error);
                     if let Err(cancelled) = time::sleep(shortage.next_pause()) {
                         return cancelled;
                     }
@@ -449,7 +450,7 @@ where
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let Err(error) = (self.f)(stream, peer) else { return };
             if !(task::is_cancelled() && Cancelled::find(&error).is_some()) {
-                self.tell(error, Some(whose.clone()));
+                self.handle(error, Some(whose.clone()));
             }
         }));
         let Err(payload) = outcome else { return ControlFlow::Continue(()) };
@@ -480,23 +481,23 @@ where
         }
     }
 
-    /// Reports a connection for whose task there was no stack. A panic of the handler is none of a
-    /// connection's function.
-    fn tell_of_refusal(&self, peer: L::Peer) {
+    /// Reports a connection for whose task there was no stack.
+    fn report_refusal(&self, peer: L::Peer) {
         let text = "no stack could be mapped for the connection's task; lower `limit(..)`, or raise the process's limit on memory or mappings";
         let error = io::Error::new(io::ErrorKind::OutOfMemory, text);
-        self.tell_apart(error, Some(peer));
+        self.report(error, Some(peer));
     }
 
-    /// Reports a shortage. A handler that panics does not stop this worker from accepting.
-    fn tell_of_shortage(&self, error: io::Error) {
-        self.tell_apart(error, None);
+    /// Reports that no connection could be accepted for a while.
+    fn report_shortage(&self, error: io::Error) {
+        self.report(error, None);
     }
 
-    /// Passes an error to the handler. Its panic is none of a connection's function.
-    fn tell_apart(&self, error: io::Error, peer: Option<L::Peer>) {
-        let told = catch_unwind(AssertUnwindSafe(|| self.tell(error, peer)));
-        told.unwrap_or_else(task::lose);
+    /// Passes an error that no connection's function has returned to the handler. If the handler
+    /// panics, the panic is not passed to `on_panic`, and the caller goes on accepting.
+    fn report(&self, error: io::Error, peer: Option<L::Peer>) {
+        let handled = catch_unwind(AssertUnwindSafe(|| self.handle(error, peer)));
+        handled.unwrap_or_else(task::lose);
     }
 
     fn is_over(&self, error: io::Error) {
@@ -504,7 +505,8 @@ where
         self.end_accepting();
     }
 
-    fn tell(&self, error: io::Error, peer: Option<L::Peer>) {
+    /// Passes an error to the handler, if there is one.
+    fn handle(&self, error: io::Error, peer: Option<L::Peer>) {
         if let Some(handler) = &self.on_error {
             handler(error, peer);
         }

@@ -36,7 +36,7 @@ use std::fmt;
 
 use super::Gathering;
 use super::waiter::LOOK_AGAIN;
-use crate::base::sync::{BiasedGuard, BiasedLock};
+use crate::base::sync::{QueueGuard, QueueLock};
 
 pub(crate) use self::node::{Node, Predicate, Role};
 pub(crate) use self::queue::Queue;
@@ -88,7 +88,7 @@ pub(crate) use self::woken::Woken;
 /// });
 /// ```
 pub struct WaitList {
-    queue: BiasedLock<Queue>,
+    queue: QueueLock<Queue>,
 }
 
 impl WaitList {
@@ -96,20 +96,20 @@ impl WaitList {
     #[must_use]
     #[cfg(not(loom))]
     pub const fn new() -> WaitList {
-        WaitList { queue: BiasedLock::new(Queue::new()) }
+        WaitList { queue: QueueLock::new(Queue::new()) }
     }
 
     /// Creates an empty list.
     #[must_use]
     #[cfg(loom)]
     pub fn new() -> WaitList {
-        WaitList { queue: BiasedLock::new(Queue::new()) }
+        WaitList { queue: QueueLock::new(Queue::new()) }
     }
 
     /// Creates a list whose lock guards data that one thread may use many times in a row: see
-    /// [`BiasedLock::for_bursts`].
+    /// [`QueueLock::for_bursts`].
     pub(crate) fn for_bursts() -> WaitList {
-        WaitList { queue: BiasedLock::for_bursts(Queue::new()) }
+        WaitList { queue: QueueLock::for_bursts(Queue::new()) }
     }
 
     /// Tells the waiter that has waited longest to look again. A waiter for several sources that
@@ -187,7 +187,7 @@ impl WaitList {
     /// Takes the lock. It guards the nodes, and whatever else the list's owner defines.
     #[inline(always)]
     #[track_caller]
-    pub(crate) fn lock(&self) -> BiasedGuard<'_, Queue> {
+    pub(crate) fn lock(&self) -> QueueGuard<'_, Queue> {
         self.queue.lock()
     }
 
@@ -212,7 +212,7 @@ impl WaitList {
 
     /// Takes the lock if that is quick. Returns `None` if another thread holds it.
     #[inline(always)]
-    pub(crate) fn lock_at_once(&self) -> Option<BiasedGuard<'_, Queue>> {
+    pub(crate) fn lock_at_once(&self) -> Option<QueueGuard<'_, Queue>> {
         self.queue.lock_at_once()
     }
 }

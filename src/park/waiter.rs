@@ -285,7 +285,7 @@ impl Waiter {
     /// S4: the conditions are those of [`Waiter::unpark`].
     #[inline(never)]
     unsafe fn raise(this: *const Waiter) {
-        // SAFETY: S4: as in `unpark`.
+        // SAFETY: S4: the owner's frame stays until this call has been acknowledged.
         let waiter = unsafe { &*this };
         if !waiter.signal.had_listener() {
             return waiter.signal.raise();

@@ -24,11 +24,11 @@ use std::time::Duration;
 use crate::base::local;
 use crate::park::{self, Host};
 
-/// The most threads of a runtime's blocking pool: a limit. Threads whose closures wait in a call of this
-/// library do not count.
+/// The most threads of a runtime's blocking pool: a limit. Threads whose closures wait in a call of
+/// this library do not count.
 pub(crate) const THREADS_MAX: usize = 512;
-/// The most lookups that run at once: a limit. A resolver that answers in 10 ms then still answers 6,400
-/// lookups per second, and a silent one holds an eighth of the pool's threads.
+/// The most lookups that run at once: a limit. A resolver that answers in 10 ms then still answers
+/// 6,400 lookups per second, and a silent one holds an eighth of the pool's threads.
 const LOOKUPS_MAX: usize = 64;
 /// How long an idle thread waits for work before it ends. It moves no row: the programs of rows
 /// end earlier.

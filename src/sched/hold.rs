@@ -3,9 +3,9 @@
 //!
 //! The worker looks at its inboxes, its timers and its driver meanwhile, but runs no task. So a
 //! wait ends that the clock, the kernel, another worker or a thread ends. A wait that only a task
-//! of this worker can end would last forever. After [`JUDGE_AFTER`] it is reported, and the process is
-//! aborted, unless the wait may still end. If it is not known which party can end the wait, it is
-//! reported, and the process is aborted after [`ABORT_AFTER`]. A lock that was handed to a ready
+//! of this worker can end would last forever. After [`JUDGE_AFTER`] it is reported, and the process
+//! is aborted, unless the wait may still end. If it is not known which party can end the wait, it
+//! is reported, and the process is aborted after [`ABORT_AFTER`]. A lock that was handed to a ready
 //! task of a blocked worker, for example, has a holder that has not noted itself yet.
 //!
 //! | the wait | may end |

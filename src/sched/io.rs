@@ -21,8 +21,8 @@ use super::unblock::unblock;
 use super::worker::{self, Worker};
 use crate::base::clock;
 use crate::driver::{
-    self, AtOnce, Completion, Driver, InFlight, Interest, Observe, Observer, Op, OwnedDescriptor,
-    PollTimeout, StartedOp, Thread, Token,
+    self, AtOnce, Completion, Driver, InFlight, Interest, LentOp, Observe, Observer, Op,
+    OwnedDescriptor, PollTimeout, StartedOp, Thread, Token,
 };
 use crate::park::{self, About, Mode, Outcome, Single, Waiter, What};
 use crate::task::{self, Header};
@@ -37,25 +37,18 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(10);
 /// # Errors
 /// Returns the operation's error. A cancellation is an error of kind `Other` (see
 /// [`Cancelled`](crate::Cancelled)).
-///
-/// # Safety
-/// S3: what the operation points to is valid, and nothing else touches it, until this returns.
 #[inline]
-pub(crate) unsafe fn perform(op: Op<'_>) -> io::Result<u32> {
-    // SAFETY: S3, the caller's promise.
-    unsafe { perform_before(op, None) }
+pub(crate) fn perform(op: &LentOp<'_>) -> io::Result<u32> {
+    perform_before(op, None)
 }
 
 /// Carries an operation out if it needs no wait. Returns `None` if it has to be performed.
-///
-/// # Safety
-/// S3: what the operation points to is valid, and nothing else touches it, until this returns.
-pub(crate) unsafe fn attempt(op: &Op<'_>) -> Option<io::Result<u32>> {
+pub(crate) fn attempt(op: &LentOp<'_>) -> Option<io::Result<u32>> {
     if let Err(cancelled) = task::begin_wait() {
         return Some(Err(cancelled.into()));
     }
-    // SAFETY: S3, the caller's promise.
-    match unsafe { driver::at_once(op) } {
+    // SAFETY: S3: the operation holds the borrows of its memory and its fd until this returns.
+    match unsafe { driver::at_once(op.op()) } {
         AtOnce::Done(result) => Some(result),
         AtOnce::WouldWait | AtOnce::Unknown => None,
     }
@@ -66,34 +59,31 @@ pub(crate) unsafe fn attempt(op: &Op<'_>) -> Option<io::Result<u32>> {
 /// # Errors
 /// As [`perform`].
 pub(crate) fn wait_until_ready(fd: &OwnedDescriptor, interest: Interest) -> io::Result<()> {
-    // SAFETY: S3: it points to no memory, and the fd is borrowed until this returns.
-    unsafe { perform(Op::Readiness { fd: fd.name(), interest })? };
-    Ok(())
+    perform(&LentOp::readiness(fd.name(), interest)).map(drop)
 }
 
 /// Carries an operation out as [`perform`] does, with a deadline of its own. Fails with
 /// [`io::ErrorKind::TimedOut`] after the deadline.
-///
-/// # Safety
-/// S3: as [`perform`].
 #[inline]
-pub(crate) unsafe fn perform_before(op: Op<'_>, deadline: Option<Instant>) -> io::Result<u32> {
+pub(crate) fn perform_before(op: &LentOp<'_>, deadline: Option<Instant>) -> io::Result<u32> {
     task::begin_wait()?;
-    // SAFETY: S3, the caller's promise.
-    let attempted = match unsafe { driver::at_once(&op) } {
+    let op = op.op();
+    // SAFETY: S3: the operation holds the borrows of its memory and its fd until this returns.
+    let attempted = match unsafe { driver::at_once(op) } {
         AtOnce::Done(result) => return result,
         AtOnce::WouldWait => true,
         AtOnce::Unknown => false,
     };
-    // SAFETY: S3, the caller's promise.
-    unsafe { wait_for(&op, attempted, deadline) }
+    // SAFETY: S3: the operation holds the borrows of its memory and its fd until this returns,
+    // which is when the kernel has finished with them.
+    unsafe { wait_for(op, attempted, deadline) }
 }
 
 /// Waits for an operation that could not be carried out at once. `attempted` says whether that has
 /// been tried.
 ///
 /// # Safety
-/// S3: as [`perform`].
+/// S3: what the operation points to is valid, and nothing else touches it, until this returns.
 #[inline(never)]
 unsafe fn wait_for(op: &Op<'_>, attempted: bool, deadline: Option<Instant>) -> io::Result<u32> {
     let waited = match worker::current().zip(task::current_header()) {
@@ -154,7 +144,7 @@ enum Waited {
 /// that is the thread itself.
 ///
 /// # Safety
-/// S3: as [`perform`].
+/// S3: what the operation points to is valid, and nothing else touches it, until this returns.
 #[cold]
 unsafe fn block(op: &Op<'_>) -> io::Result<u32> {
     if task::current_header().is_none() {
@@ -164,9 +154,8 @@ unsafe fn block(op: &Op<'_>) -> io::Result<u32> {
         blocks(false);
         return result;
     }
-    while let Some((readiness, tells)) = op.awaited_first() {
-        // SAFETY: S3: it points to no memory, and the caller promises an open fd.
-        if let Err(error) = unsafe { perform(readiness) }
+    while let Some((interest, tells)) = op.awaited_first() {
+        if let Err(error) = perform(&LentOp::readiness(op.descriptor(), interest))
             && task::cancelled().is_some()
         {
             return Err(error);
@@ -188,7 +177,7 @@ unsafe fn block(op: &Op<'_>) -> io::Result<u32> {
 /// when it can go on. Between two attempts the kernel has nothing of it.
 ///
 /// # Safety
-/// S3: as [`perform`].
+/// S3: what the operation points to is valid, and nothing else touches it, until this returns.
 #[cold]
 unsafe fn attempt_again(op: &Op<'_>, deadline: Option<Instant>) -> io::Result<u32> {
     let object = ptr::from_ref(op).cast();
@@ -230,7 +219,7 @@ unsafe fn describe(op: *const (), _: usize) -> (&'static str, About) {
 /// Hands the operation to the worker's driver and waits for its completion.
 ///
 /// # Safety
-/// S3: as [`perform`].
+/// S3: what the operation points to is valid, and nothing else touches it, until this returns.
 unsafe fn fly(
     worker: &Worker,
     header: &Header,
@@ -326,7 +315,7 @@ fn cancel(flight: &Flight<'_>) {
 /// line, so that its frame takes no room in that of a task.
 ///
 /// # Safety
-/// S3: as [`perform`].
+/// S3: what the operation points to is valid, and nothing else touches it, until this returns.
 #[inline(never)]
 unsafe fn wait_on_thread(op: &Op<'_>, attempted: bool, deadline: Option<Instant>) -> Waited {
     let enclosing = task::nearest_deadline().map(|(at, _)| at);

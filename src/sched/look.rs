@@ -5,7 +5,7 @@ use std::time::Instant;
 use std::{mem, ptr};
 
 use super::interrupt::interrupt;
-use super::pace::Verdict;
+use super::pace::NextStep;
 use super::placement::Moment;
 use super::worker::{Outer, Worker};
 use crate::base::sync::atomic::Ordering;
@@ -71,10 +71,10 @@ impl Worker {
     pub(super) fn is_allowance_over(&self, running: &Running) -> bool {
         let (turn, now) = (self.turns.get(), clock::now());
         let allowance = match self.pace.judge(running, turn, now) {
-            Verdict::More(more) => more,
-            Verdict::MakeRoom if self.is_to_make_room(now) => return true,
-            Verdict::MakeRoom => self.pace.go_on(running, turn),
-            Verdict::Look => {
+            NextStep::More(more) => more,
+            NextStep::MakeRoom if self.is_to_make_room(now) => return true,
+            NextStep::MakeRoom => self.pace.go_on(running, turn),
+            NextStep::LookAround => {
                 self.look_around_in_task(now);
                 self.pace.go_on(running, turn)
             }

@@ -60,7 +60,7 @@ const RECENT: Duration = Duration::from_micros(60);
 
 /// A look from within a turn, after which only the task of that turn has run.
 #[derive(Clone, Copy, Debug)]
-struct Look {
+struct OwnLook {
     /// The value of the worker's count of turns.
     turn: u32,
     /// What was allowed since then, in all.
@@ -69,11 +69,11 @@ struct Look {
 
 /// What happens when an allowance is used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// The task may complete so many operations in addition.
+pub(super) enum NextStep {
+    /// The task may complete this many operations in addition.
     More(u32),
     /// The worker looks around, and then [`Pace::go_on`] says what is allowed.
-    Look,
+    LookAround,
     MakeRoom,
 }
 
@@ -82,7 +82,7 @@ pub(super) enum Verdict {
 pub(super) enum Pause {
     /// The turns were short, and there have been few since the last look.
     GoOn(u32),
-    Look(u32),
+    LookAround(u32),
 }
 
 /// See the module.
@@ -99,7 +99,7 @@ pub(super) struct Pace {
     since_promotion: Cell<u32>,
     /// When the worker last looked around.
     looked: Cell<Instant>,
-    own_look: Cell<Option<Look>>,
+    own_look: Cell<Option<OwnLook>>,
 }
 
 /// Returns how many of `count` events that took so long in all fit into a stretch.
@@ -163,7 +163,7 @@ impl Pace {
             return Pause::GoOn(next);
         }
         self.since_look.set(0);
-        Pause::Look(next)
+        Pause::LookAround(next)
     }
 
     /// Returns how many operations a suspended task may complete before it is judged.
@@ -183,19 +183,19 @@ impl Pace {
     }
 
     /// Called when a task has used up its allowance in the worker's turn `turn`.
-    pub(super) fn judge(&self, running: &Running, turn: u32, now: Instant) -> Verdict {
+    pub(super) fn judge(&self, running: &Running, turn: u32, now: Instant) -> NextStep {
         let own_look = self.own_look.get().filter(|look| look.turn == turn);
         let allowance = self.budget_of(running);
         let since_look = now.saturating_duration_since(self.looked.get());
         if own_look.is_none() && allowance == 0 {
             if since_look > RECENT {
                 set_allowance(running, 0);
-                return Verdict::Look;
+                return NextStep::LookAround;
             }
-            self.own_look.set(Some(Look { turn, allowance }));
+            self.own_look.set(Some(OwnLook { turn, allowance }));
             // So that a task that waits after one operation in each turn is not judged each time.
             set_allowance(running, 1);
-            return Verdict::More(0);
+            return NextStep::More(0);
         }
         // The operation that finds an allowance used up is completed, too.
         let completed = own_look.map_or(allowance, |look| look.allowance) + 1;
@@ -205,22 +205,22 @@ impl Pace {
             }
             let fits = own_look.map_or(0, |_| fitting(completed, since_look));
             set_allowance(running, fits.saturating_sub(1));
-            return Verdict::MakeRoom;
+            return NextStep::MakeRoom;
         }
         let in_all = fitting(completed, since_look).min(completed * GROWTH).min(BUDGET);
         set_allowance(running, in_all);
         if completed >= in_all {
-            return Verdict::MakeRoom;
+            return NextStep::MakeRoom;
         }
-        self.own_look.set(Some(Look { turn, allowance: in_all }));
-        Verdict::More(in_all - completed)
+        self.own_look.set(Some(OwnLook { turn, allowance: in_all }));
+        NextStep::More(in_all - completed)
     }
 
     /// Called when a task goes on after a look, also because no other task is ready. Returns what
     /// it is allowed.
     pub(super) fn go_on(&self, running: &Running, turn: u32) -> u32 {
         let allowance = u32::from(running.allowance.get());
-        self.own_look.set(Some(Look { turn, allowance }));
+        self.own_look.set(Some(OwnLook { turn, allowance }));
         allowance
     }
 }
@@ -232,7 +232,7 @@ fn set_allowance(running: &Running, allowance: u32) {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{GROWTH, Pace, Pause, STRETCH, TURNS, TURNS_FIRST, Verdict};
+    use super::{GROWTH, NextStep, Pace, Pause, STRETCH, TURNS, TURNS_FIRST};
     use crate::base::clock;
     use crate::task::{BUDGET, FIRST_ALLOWANCE, Running};
     use std::ptr;
@@ -274,7 +274,7 @@ mod tests {
         /// Takes short turns of other tasks.
         fn pass(&mut self, turns: u32) {
             for _ in 0..turns {
-                if let Pause::Look(_) = self.pace.turns_are_over(self.now) {
+                if let Pause::LookAround(_) = self.pace.turns_are_over(self.now) {
                     self.look();
                 }
             }
@@ -288,13 +288,13 @@ mod tests {
                 if left == 0 {
                     self.judged += 1;
                     match self.pace.judge(&self.task, self.turn, self.now) {
-                        Verdict::More(more) => left = more,
-                        Verdict::Look => {
+                        NextStep::More(more) => left = more,
+                        NextStep::LookAround => {
                             self.look();
                             left = self.pace.go_on(&self.task, self.turn);
                         }
                         // The pending operation is the first one of the next turn.
-                        Verdict::MakeRoom => {
+                        NextStep::MakeRoom => {
                             self.look();
                             return completed;
                         }
@@ -404,7 +404,7 @@ mod tests {
         let mut lab = Lab::new();
         lab.turn_of(QUICK, u32::MAX);
         lab.now += 2 * STRETCH;
-        assert!(matches!(lab.pace.turns_are_over(lab.now), Pause::Look(_)));
+        assert!(matches!(lab.pace.turns_are_over(lab.now), Pause::LookAround(_)));
         lab.look();
         assert_eq!(lab.pace.budget_of(&lab.task), 0);
         assert_eq!(lab.pace.begin_anew(), TURNS_FIRST);
@@ -429,7 +429,7 @@ mod tests {
         let mut take = |each: Duration, turns: u32| {
             now += each * (turns + 1);
             let pause = pace.turns_are_over(now);
-            if matches!(pause, Pause::Look(_)) {
+            if matches!(pause, Pause::LookAround(_)) {
                 pace.note_look(now);
             }
             pause
@@ -440,15 +440,15 @@ mod tests {
             all += turns + 1;
             match take(QUICK, turns) {
                 Pause::GoOn(more) => turns = more,
-                Pause::Look(more) => (turns, all) = (more, 0),
+                Pause::LookAround(more) => (turns, all) = (more, 0),
             }
             assert!(all <= TURNS, "it goes on for too long");
         }
-        assert_eq!(take(QUICK, turns), Pause::Look(TURNS));
-        assert_eq!(take(STRETCH * 2, TURNS), Pause::Look(TURNS / 256));
-        assert_eq!(take(STRETCH * 2, TURNS / 256), Pause::Look(0));
+        assert_eq!(take(QUICK, turns), Pause::LookAround(TURNS));
+        assert_eq!(take(STRETCH * 2, TURNS), Pause::LookAround(TURNS / 256));
+        assert_eq!(take(STRETCH * 2, TURNS / 256), Pause::LookAround(0));
         assert_eq!(take(STRETCH / 3, 0), Pause::GoOn(1), "it was short, and there was one");
-        assert_eq!(take(STRETCH / 3, 1), Pause::Look(1));
+        assert_eq!(take(STRETCH / 3, 1), Pause::LookAround(1));
     }
 
     #[test]

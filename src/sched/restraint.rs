@@ -15,8 +15,8 @@
 //!
 //! So the worker learns from the tasks that it starts. A task that uses up the budget of its first
 //! turn doubles the *pause* before the next unstarted task may begin ahead of others, from
-//! [`SLICE`] to [`PAUSE_MAX`] slices. A task that waits or ends before that halves the pause, down to none.
-//! Idle workers may steal unstarted tasks at any time.
+//! [`SLICE`] to [`PAUSE_MAX`] slices. A task that waits or ends before that halves the pause, down
+//! to none. Idle workers may steal unstarted tasks at any time.
 //!
 //! | pause | at a turn with unstarted tasks and others |
 //! |---|---|

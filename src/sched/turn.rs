@@ -74,7 +74,7 @@ impl Worker {
     fn look_after_turns<const RESTRAINED: bool>(&self) -> bool {
         let now = clock::now();
         let pause = self.pace.turns_are_over(now);
-        let (Pause::GoOn(turns) | Pause::Look(turns)) = pause;
+        let (Pause::GoOn(turns) | Pause::LookAround(turns)) = pause;
         self.turns.set(turns);
         if matches!(pause, Pause::GoOn(_)) {
             return self.root_is_next.take();

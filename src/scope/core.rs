@@ -34,8 +34,11 @@ use std::mem::MaybeUninit;
 use std::panic::{self, AssertUnwindSafe, Location};
 use std::ptr;
 
+use super::child_panic::ChildPanic;
 use super::frame::Opened;
 use super::join::JoinHandle;
+#[cfg(feature = "sim")]
+use super::lost_panic::lose_panic;
 use super::options::{Options, Start};
 use crate::base::short_trace;
 #[cfg(feature = "sim")]
@@ -46,8 +49,7 @@ use crate::park::{Mode, Single, Wait, What};
 use crate::sched;
 use crate::task::cancel::{self, CancelNode, Kind};
 use crate::task::{
-    self, Body, CancelReason, Failure, Header, PASSED_ON, Polled, PolledBody, TaskBox, Thrown,
-    Upcalls, VTable,
+    self, Body, CancelReason, Failure, Header, Polled, PolledBody, TaskBox, Upcalls, VTable,
 };
 
 const CHILD: u64 = 1;
@@ -587,31 +589,6 @@ unsafe fn note_panic(task: *const Header) {
     }
 }
 
-/// Fails the run of a simulation, if the panic of a task without a handle cannot be joined further
-/// up either. The scopes would pass it on, but only when their other tasks have ended.
-#[cfg(feature = "sim")]
-#[cold]
-unsafe fn lose_panic(task: *const Header) {
-    // SAFETY: T2: the caller holds a reference.
-    let lost = unsafe { &*task }.id();
-    let mut at = task;
-    loop {
-        // SAFETY: S5: the scope of a task that is alive has not returned. Nor has the task that has
-        // opened it.
-        let Some(header) = (unsafe { at.as_ref() }) else { return };
-        if simulated::is_never_joined(header.id()) {
-            return simulated::lose_that_of(lost);
-        }
-        // The panic of a hushed task is unwanted, or does not reach its scope.
-        if header.is_hushed() || (at != task && header.has_handle()) {
-            return;
-        }
-        // SAFETY: S5: that scope has not returned either, because the task is alive.
-        let Some(core) = (unsafe { header.scope.cast::<ScopeCore>().as_ref() }) else { return };
-        at = core.group.owner();
-    }
-}
-
 unsafe fn child_ended(scope: *const (), daemon: bool) {
     // SAFETY: S5, by this function's contract.
     unsafe { ScopeCore::child_ended(scope.cast(), daemon) };
@@ -643,41 +620,6 @@ pub(super) fn refuse_to_spawn(task: *const Header, start: Start) -> ! {
         Start::Here => panic!(
             "`spawn_local`, or a `spawn` that is `near()`, called on a thread that is no worker of this scope's run; it starts tasks on the caller's own worker"
         ),
-    }
-}
-
-/// The panic of a child that was not joined.
-pub(crate) struct ChildPanic {
-    payload: Box<dyn Any + Send>,
-    /// The place of the panic, if it is known.
-    thrown: Option<Thrown>,
-    /// The child's description.
-    task: String,
-}
-
-impl ChildPanic {
-    /// Panics in the scope's task with the child's message.
-    #[cold]
-    #[track_caller]
-    pub(super) fn pass_on(self: Box<Self>) -> ! {
-        let text = self.text();
-        // Dropped before the panic begins: a second panic during unwinding would abort the process.
-        task::drop_quietly(self);
-        panic!("{text}");
-    }
-
-    /// Returns the message of the scope's panic.
-    fn text(&self) -> String {
-        let text = task::text_of(&*self.payload);
-        if let Some(text) = text.filter(|text| text.starts_with(PASSED_ON)) {
-            // The child has passed on the panic of one of its own children. That panic is the
-            // cause.
-            return text.to_owned();
-        }
-        let place = self.thrown.as_ref().and_then(|thrown| thrown.place.as_ref());
-        let place = place.map_or_else(String::new, |place| format!(", at {place}"));
-        let text = text.map_or_else(String::new, |text| format!(": {text}"));
-        format!("{PASSED_ON}{}{place}{text}", self.task)
     }
 }
 

@@ -53,7 +53,8 @@ impl<'n> Opened<'n> {
     #[inline]
     pub(crate) fn unlinked(node: &'n CancelNode) -> Opened<'n> {
         let frame = OpenFrame::enter();
-        // SAFETY: K1: as in `below`.
+        // SAFETY: K1: the node is borrowed until this guard is dropped, and its parent is in a
+        // frame further out.
         unsafe { node.note() };
         Opened { node, before: Some(task::set_node(node)), _frame: frame, _not_send: PhantomData }
     }

@@ -13,6 +13,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `core` | the count of children and the wait for it |
+//! | `child_panic`, `lost_panic` | what becomes of a child's panic |
 //! | `scoped`, `try_scoped` | the two kinds of scope |
 //! | `options`, `builder` | names, stacks and places for tasks |
 //! | `future` | tasks whose work is a future |
@@ -22,6 +23,7 @@
 //! | `deadline`, `shield`, `handle`, `hook` | frames that decide which requests reach their body |
 
 mod builder;
+mod child_panic;
 mod core;
 mod deadline;
 mod frame;
@@ -32,6 +34,8 @@ mod hook;
 mod join;
 mod join_error;
 mod joinable;
+#[cfg(feature = "sim")]
+mod lost_panic;
 mod options;
 mod scoped;
 mod shared_handle;

@@ -94,7 +94,7 @@ const EXPONENTS: std::ops::Range<usize> = 3..14;
 const MIDDLE: u64 = 1 << 63;
 /// How often a task is picked before others that could run, until it is lowered. A task that waits
 /// actively for one with a lower priority would otherwise wait forever.
-const PATIENCE: u32 = 1_000;
+const IN_A_ROW: u32 = 1_000;
 
 /// [`Strategy::Pct`].
 #[derive(Debug)]
@@ -178,7 +178,7 @@ impl Pct {
             self.changes.pop();
         }
         // A task that yields expects that the others run.
-        if self.changes.len() < before || stop == Stop::Yielded || self.in_a_row >= PATIENCE {
+        if self.changes.len() < before || stop == Stop::Yielded || self.in_a_row >= IN_A_ROW {
             self.in_a_row = 0;
             self.lowest -= 1;
             self.priorities.insert(task, self.lowest);

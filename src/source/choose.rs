@@ -47,8 +47,8 @@
 //! | 4 | one claim decides, and the claimer unparks | `park::waiter`; a giver takes the node out and claims in `park::wait_list` |
 //! | 5 | no node stays in a line, and an arm that won and finds nothing passes on | [`Arms::wait`], `finish`, [`PassOn`], [`Won::refused`] |
 //!
-//! The models in `loom_models` beside this file have three arms that notify. Those of `channel` have
-//! three arms that hand values over.
+//! The models in `loom_models` beside this file have three arms that notify. Those of `channel`
+//! have three arms that hand values over.
 use std::cell::UnsafeCell;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic;

@@ -72,14 +72,14 @@ impl<S: Source> SourceFuture<S> {
 
     /// Takes an event that came since the future was made, or was ready last.
     fn take_missed(&mut self) -> Option<S::Item> {
-        // SAFETY: N1: as in `poll`.
+        // SAFETY: N1: the source lives in its box until this future is dropped.
         let source = unsafe { self.source.as_ref() };
         if self.missed.compare() { source.__missed(&mut self.missed) } else { None }
     }
 
     /// Returns an item. The wait for the next one begins now.
     fn ready(&mut self, item: S::Item) -> Poll<S::Item> {
-        // SAFETY: N1: as in `poll`.
+        // SAFETY: N1: the source lives in its box until this future is dropped.
         let source = unsafe { self.source.as_ref() };
         self.missed.note();
         let nothing = source.__missed(&mut self.missed);
@@ -130,7 +130,7 @@ impl<S: Source> Future for SourceFuture<S> {
 
 impl<S: Source> Drop for SourceFuture<S> {
     fn drop(&mut self) {
-        // SAFETY: N1: as in `poll`.
+        // SAFETY: N1: the source lives in its box until this future is dropped.
         let source = unsafe { self.source.as_ref() };
         if let Some(standing) = self.standing.take() {
             standing.give_up(source);

@@ -236,8 +236,8 @@ pub(super) enum SetUp<T, B> {
     Waits(Standing<B>),
 }
 
-/// Waits for an item of `source`. If `refuses_predicates` is true, filters are called only by the owner of
-/// the wait. The bell may also be rung for an attempt that brought no item.
+/// Waits for an item of `source`. If `refuses_predicates` is true, filters are called only by the
+/// owner of the wait. The bell may also be rung for an attempt that brought no item.
 ///
 /// # Safety
 /// N1: the source stays in place until the wait has been finished or given up, or forever.

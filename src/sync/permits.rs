@@ -26,7 +26,7 @@
 use std::ptr;
 
 use super::line;
-use crate::base::sync::BiasedGuard;
+use crate::base::sync::QueueGuard;
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
 use crate::park::{Mode, Outcome, Queue, Role, Wait, WaitList, What, Woken};
 use crate::source::{Arms, Pass, Won};
@@ -52,7 +52,7 @@ pub(super) struct Permits {
 struct Locked<'a> {
     word: &'a AtomicUsize,
     free: usize,
-    queue: BiasedGuard<'a, Queue>,
+    queue: QueueGuard<'a, Queue>,
 }
 
 impl Permits {

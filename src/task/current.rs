@@ -169,7 +169,7 @@ pub(crate) fn cancelled() -> Option<Cancelled> {
 /// Returns the result of [`cancelled`]. Checks the clock first if a limit is above.
 #[inline]
 pub(crate) fn cancelled_by_now() -> Option<Cancelled> {
-    // SAFETY: K1: as in `cancelled`.
+    // SAFETY: K1: the innermost node and its parents outlive the code that runs below them.
     let node = unsafe { current_node().as_ref() }?;
     if !node.limit().is_null() {
         note_expired_limits();
@@ -177,14 +177,14 @@ pub(crate) fn cancelled_by_now() -> Option<Cancelled> {
     if node.is_clear() {
         return None;
     }
-    // SAFETY: K1: as in `cancelled`.
+    // SAFETY: K1: the innermost node and its parents outlive the code that runs below them.
     unsafe { cancel::request_above(node) }
 }
 
 /// Returns the node whose flag [`cancelled`] saw.
 pub(crate) fn flagged_node() -> *const CancelNode {
     let mut at = current_node();
-    // SAFETY: K1: as in `cancelled`.
+    // SAFETY: K1: the innermost node and its parents outlive the code that runs below them.
     while let Some(node) = unsafe { at.as_ref() } {
         if node.cancelled().is_some() {
             break;
@@ -513,8 +513,8 @@ fn reach_slowly(header: &Header, node: &CancelNode) {
     if first {
         // A request to any of these nodes may have come before. (For example, the service flags a
         // limit that a task further down has reached.) Either its flag is seen below, or the
-        // canceller sees that the task is reachable and on which worker. `notify_cancelled` has the other
-        // fence, after the flag.
+        // canceller sees that the task is reachable and on which worker. `notify_cancelled` has the
+        // other fence, after the flag.
         atomic::fence(Ordering::SeqCst);
     }
 }

@@ -18,7 +18,7 @@ use super::switch_hook::Kept;
 use crate::base::blocks;
 use crate::base::list::Link;
 use crate::base::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use crate::base::sync::{BiasedGuard, StaticPtr, StaticU64};
+use crate::base::sync::{QueueGuard, StaticPtr, StaticU64};
 use crate::base::{report, simulated};
 use crate::coroutine::stack::HEAD_SIZE;
 use crate::coroutine::switch::Fiber;
@@ -522,7 +522,7 @@ impl Header {
     /// Locks the list of the waiters for the result, to add a node. Returns `None` if the task is
     /// already done.
     #[inline]
-    pub(crate) fn lock_joiners(&self) -> Option<BiasedGuard<'_, Queue>> {
+    pub(crate) fn lock_joiners(&self) -> Option<QueueGuard<'_, Queue>> {
         let joiners = self.joiners.lock();
         let done = self.state.fetch_or(JOINED, Ordering::AcqRel) & DONE != 0;
         (!done).then_some(joiners)

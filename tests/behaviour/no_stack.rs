@@ -65,7 +65,8 @@ fn connect_held(address: SocketAddr) -> Option<TcpStream> {
 /// - given: a process that can map no more stacks
 /// - when: more clients connect
 /// - then: a connection without a stack is closed; the handler gets an error of kind `OutOfMemory`
-///   with the peer; the others are served, later ones as well, and the server stops as it is asked to
+///   with the peer; the others are served, later ones as well, and the server stops as it is asked
+///   to
 #[test]
 fn serve_20_no_stack_for_a_connection() {
     alone("no_stack::serve_20_no_stack_for_a_connection", || {

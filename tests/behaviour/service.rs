@@ -161,8 +161,7 @@ fn threads() -> Vec<String> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
     let names =
         tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
-    // A thread that asks the kernel for something ends at once.
-    names.map(|name| String::from(name.trim_end())).filter(|name| name != "ecru-ask").collect()
+    names.map(|name| String::from(name.trim_end())).collect()
 }
 
 /// - given: a run of one worker in which tasks wait; then callbacks that wait for a timer, an

@@ -3,10 +3,12 @@
 #![allow(dead_code, reason = "each program uses a part of it")]
 
 use std::any::Any;
+use std::collections::VecDeque;
+use std::io::Write;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::{Command, Output};
-use std::sync::mpsc;
+use std::sync::{Mutex, MutexGuard, Once, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -29,7 +31,9 @@ pub(crate) fn since(start: Instant) -> Duration {
     ecru::time::now() - start
 }
 
-/// Ends the process and names the test, unless it is dropped in time.
+/// Ends the process and names the test, unless it is dropped in time. It also prints the latest
+/// panics. After a panic a test may wait for ever for a thread that waits for what it has not done,
+/// and the test runner shows the text of the panic only when the test ends.
 pub(crate) struct Watchdog {
     _in_time: mpsc::Sender<()>,
 }
@@ -42,6 +46,7 @@ impl Watchdog {
 
     #[track_caller]
     pub(crate) fn within(limit: Duration) -> Watchdog {
+        note_panics();
         let (in_time, ended) = mpsc::channel::<()>();
         let (begun, has_begun) = mpsc::channel();
         let place = std::panic::Location::caller();
@@ -49,7 +54,12 @@ impl Watchdog {
         thread::spawn(move || {
             let _ = begun.send(());
             if ended.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout) {
-                eprintln!("{name} hangs; see {place}");
+                // Not `eprintln!`, whose text the test runner would keep.
+                let mut errors = std::io::stderr();
+                let _ = writeln!(errors, "{name} hangs; see {place}");
+                for panic in latest_panics().iter() {
+                    let _ = writeln!(errors, "an earlier panic in this process: {panic}");
+                }
                 std::process::abort();
             }
         });
@@ -57,6 +67,30 @@ impl Watchdog {
         has_begun.recv().expect("the thread sends at once");
         Watchdog { _in_time: in_time }
     }
+}
+
+/// Returns the texts of the latest panics of this process, which may belong to other tests.
+fn latest_panics() -> MutexGuard<'static, VecDeque<String>> {
+    static LATEST: Mutex<VecDeque<String>> = Mutex::new(VecDeque::new());
+    LATEST.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// From the first call on, the text of each panic is kept for [`latest_panics`].
+fn note_panics() {
+    static NOTED: Once = Once::new();
+    if thread::panicking() {
+        return; // A hook cannot be set then.
+    }
+    NOTED.call_once(|| {
+        let print = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            let mut latest = latest_panics();
+            latest.truncate(9);
+            latest.push_front(panic.to_string());
+            drop(latest);
+            print(panic);
+        }));
+    });
 }
 
 /// Runs `body` as the root task of a runtime with `workers` workers.
@@ -69,7 +103,7 @@ pub(crate) fn run_on<T>(workers: usize, body: impl FnOnce() -> T) -> T {
     run_placed(workers, if places_tasks() { Placement::Auto } else { Placement::Together }, body)
 }
 
-/// Whether the tests run with the default placement.
+/// Returns whether the tests run with the default placement.
 fn places_tasks() -> bool {
     std::env::var("ECRU_TEST_PLACEMENT").is_ok_and(|said| said == "auto")
 }
@@ -238,7 +272,7 @@ pub(crate) fn quiet_panic(text: &'static str) -> ! {
     resume_unwind(Box::new(text))
 }
 
-/// What `body` panics with.
+/// Returns the payload that `body` panics with.
 #[track_caller]
 pub(crate) fn payload_of<T>(body: impl FnOnce() -> T) -> Box<dyn Any + Send> {
     match catch_unwind(AssertUnwindSafe(body)) {
@@ -247,25 +281,33 @@ pub(crate) fn payload_of<T>(body: impl FnOnce() -> T) -> Box<dyn Any + Send> {
     }
 }
 
-/// The text that `body` panics with.
+/// Returns the text that `body` panics with.
 #[track_caller]
 pub(crate) fn panic_text<T>(body: impl FnOnce() -> T) -> String {
     text_of(&*payload_of(body)).to_owned()
 }
 
-/// What a thread has used of the processor. A test that asks how late something is of a thread that is always busy asks by this clock:
-/// other programs do not move it.
+/// Returns the resident bytes of this process, without pages of files. The program's own code is
+/// mapped when it first runs, and in pieces whose size depends on the file system.
+pub(crate) fn resident_bytes() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() * 1024
+}
+
+/// The processor time that a thread has used. Other programs do not move this clock, so a test
+/// measures by it how late something is on a thread that is always busy.
 #[derive(Clone)]
 pub(crate) struct ProcessorClock(std::path::PathBuf);
 
 impl ProcessorClock {
-    /// Of the calling thread.
+    /// Returns the clock of the calling thread.
     pub(crate) fn of_this_thread() -> ProcessorClock {
-        // The name of the thread and not the way to "this thread": others may read it.
+        // Not the path of "this thread", because other threads may read the clock.
         ProcessorClock(std::fs::canonicalize("/proc/thread-self").unwrap().join("schedstat"))
     }
 
-    /// So far; to a tick of the kernel's clock if that thread is running meanwhile.
+    /// Returns the time used so far, to a tick of the kernel's clock if that thread is running.
     pub(crate) fn used(&self) -> Duration {
         let times = std::fs::read_to_string(&self.0).unwrap();
         Duration::from_nanos(times.split(' ').next().unwrap().parse().unwrap())

@@ -3,9 +3,9 @@
 //! A module here is one that `src/lib.rs` declares. A module names only modules of lower layers,
 //! tests included.
 //!
-//! Items that only one part of the library may use (atomics, the clock, each third-party crate) have
-//! a row among the doors. The row names the modules that use them, and no others. Modules called
-//! `tests` may use them, too. A door is one of three:
+//! Items that only one part of the library may use (atomics, the clock, each third-party crate)
+//! have a row among the doors. The row names the modules that use them, and no others. Modules
+//! called `tests` may use them, too. A door is one of three:
 //! - A path, such as `std::fs`, and all paths that begin with it. If several doors fit, the longest
 //!   counts. So `std::fs::Metadata` may have a row of its own.
 //! - A path that ends with `[A-Z]*`, such as `libc::[A-Z]*`: the names that begin with a capital

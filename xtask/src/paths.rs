@@ -2,8 +2,8 @@
 //!
 //! `use` trees are split, `self` and `super` are resolved (inline modules included), and names
 //! imported by `use` are followed. `use std::sync; sync::atomic::fence(..)` therefore counts as
-//! naming `std::sync::atomic::fence`. So do names declared by `type`. A method call `x.elapsed()` is
-//! noted as the path `.elapsed`, because the type of `x` is not known.
+//! naming `std::sync::atomic::fence`. So do names declared by `type`. A method call `x.elapsed()`
+//! is noted as the path `.elapsed`, because the type of `x` is not known.
 
 use crate::syntax::{is_punct, line, trees};
 use proc_macro2::{Delimiter, Ident, Spacing, TokenStream, TokenTree};
@@ -83,7 +83,8 @@ impl<'ast> Visit<'ast> for Reader {
 }
 
 impl Reader {
-    /// Notes a path outside a `use` item. A path of one segment is left out: its name is local, or a `use` item has named it.
+    /// Notes a path outside a `use` item. A path of one segment is left out: its name is local, or
+    /// a `use` item has named it.
     fn path<'i>(&mut self, segments: impl Iterator<Item = &'i Ident>, is_macro: bool) {
         let segments: Vec<&Ident> = segments.collect();
         if let [first, _, ..] = segments[..] {
@@ -214,13 +215,15 @@ impl Reader {
     }
 }
 
-/// Returns true for words that a path may consist of. Other keywords may precede a path with a leading `::`.
+/// Returns true for words that a path may consist of. Other keywords may precede a path with a
+/// leading `::`.
 fn is_segment(word: &Ident) -> bool {
     let text = word.to_string();
     ["crate", "self", "super"].contains(&text.as_str()) || syn::parse_str::<Ident>(&text).is_ok()
 }
 
-/// Returns true after generic arguments or a bracket and `::`, as before `new` in `Vec::<u8>::new`. There no path begins.
+/// Returns true after generic arguments or a bracket and `::`, as before `new` in `Vec::<u8>::new`.
+/// There no path begins.
 fn follows_separator(before: &[TokenTree]) -> bool {
     match before {
         [.., TokenTree::Group(_), _, colon] => is_punct(colon, ':'),

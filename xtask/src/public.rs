@@ -1,9 +1,11 @@
 //! `cargo xtask public`: the public items of each published package are those of the stored list.
 //!
-//! A list has one line for each item, written by the crate `public-api`: a function with its whole signature, a field, a variant, an
-//! implementation of a trait, `Send` and `Sync` among them. So a change of what users see is a change of a file, and is seen in review.
+//! A list has one line for each item, written by the crate `public-api`: a function with its whole
+//! signature, a field, a variant, an implementation of a trait, `Send` and `Sync` among them. So a
+//! change of what users see is a change of a file, and is seen in review.
 //!
-//! It also reads every public page, and fails if one names a layer or an invariant of `doc/unsafe.md`.
+//! It also reads every public page, and fails if one names a layer or an invariant of
+//! `doc/unsafe.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -63,10 +65,11 @@ fn compare(root: &Path, package: &str, write: bool) -> Result<(usize, Vec<String
     Ok((items.lines().count(), named))
 }
 
-/// Documents a package's library, and returns the path of the JSON. Its format is an unstable one, of the
-/// compiler that rust-toolchain.toml names.
+/// Documents a package's library, and returns the path of the JSON. Its format is an unstable one,
+/// of the compiler that rust-toolchain.toml names.
 ///
-/// The variable that lets a stable compiler do so makes build scripts run again, so there is a target folder for it.
+/// The variable that lets a stable compiler do so makes build scripts run again, so there is a
+/// target folder for it.
 fn json(root: &Path, package: &str) -> Result<PathBuf, String> {
     let folder = target_folder(root, "rustdoc");
     let mut command =
@@ -122,7 +125,8 @@ fn is_private_to_std(line: &str) -> bool {
         .any(|private| line.starts_with("impl") && line.contains(private))
 }
 
-/// Returns the lines that only one of the lists has: `-` before those of the first, `+` before those of the second.
+/// Returns the lines that only one of the lists has: `-` before those of the first, `+` before
+/// those of the second.
 fn differences(stored: &str, found: &str) -> Vec<String> {
     let mut counts: BTreeMap<&str, i32> = BTreeMap::new();
     for line in stored.lines() {

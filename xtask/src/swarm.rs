@@ -6,12 +6,12 @@
 //! | `behaviour` of `ecru-flow` | the same |
 //! | `simulation` | its tests make simulations themselves, with as many seeds as `ECRU_SIM_SEEDS` says |
 //!
-//! Without `--runs`, the programs `behaviour` run with two seeds, unoptimized: that shows whether the
-//! lists below are right. `cargo test` has run the program `simulation` then.
+//! Without `--runs`, the programs `behaviour` run with two seeds, unoptimized: that shows whether
+//! the lists below are right. `cargo test` has run the program `simulation` then.
 //!
 //! Each test says how many simulations it has made, in a line of its own. Tests of a program
-//! `behaviour` that make none are listed in `not_simulated.md` beside it, with their reasons. A test
-//! that is neither simulated nor listed is a problem.
+//! `behaviour` that make none are listed in `not_simulated.md` beside it, with their reasons. A
+//! test that is neither simulated nor listed is a problem.
 
 mod list;
 mod program;
@@ -31,8 +31,8 @@ const USUAL_SEEDS: usize = 2;
 /// other runs.
 const OWN_SEEDS: usize = 16;
 
-/// Runs the behaviour tests in at least as many simulations as `runs` says, and the suite whose tests
-/// make their own, in optimized builds. Without a number, runs the behaviour tests with
+/// Runs the behaviour tests in at least as many simulations as `runs` says, and the suite whose
+/// tests make their own, in optimized builds. Without a number, runs the behaviour tests with
 /// [`USUAL_SEEDS`], in the builds that `cargo test` has made.
 pub(crate) fn check(root: &Path, tree: &Tree, runs: Option<&str>) -> Outcome {
     let wanted = match runs.map(str::parse) {

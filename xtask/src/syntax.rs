@@ -1,4 +1,5 @@
-//! Reads Rust sources: the syntax tree by `syn`, the tokens by `proc_macro2`, and the comments, which neither of them keeps.
+//! Reads Rust sources: the syntax tree by `syn`, the tokens by `proc_macro2`, and the comments,
+//! which neither of them keeps.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use std::ops::Range;
@@ -22,7 +23,8 @@ pub(crate) fn line(span: Span) -> usize {
     span.start().line
 }
 
-/// Returns the comments in the text of these tokens. Each line of a comment is an entry: its number and its text.
+/// Returns the comments in the text of these tokens. Each line of a comment is an entry: its number
+/// and its text.
 pub(crate) fn comments<'a>(text: &'a str, tokens: &TokenStream) -> Vec<(usize, &'a str)> {
     let mut code = vec![];
     code_ranges(text, tokens, &mut code);

@@ -1,9 +1,9 @@
 //! `cargo xtask twins` compares std's types with ecru's types of the same names.
 //!
 //! std's side is a list, `xtask/data/std.txt`, of the stable names of the compiler that
-//! rust-toolchain.toml names. ecru's side is the list that `cargo xtask public` keeps. The result is
-//! the page `doc/std.md`: for each type what is there, what is missing, and why. Only the reasons
-//! are written by hand, in `xtask/data/std-left-out.txt`.
+//! rust-toolchain.toml names. ecru's side is the list that `cargo xtask public` keeps. The result
+//! is the page `doc/std.md`: for each type what is there, what is missing, and why. Only the
+//! reasons are written by hand, in `xtask/data/std-left-out.txt`.
 
 use crate::outcome::Outcome;
 use std::collections::{BTreeMap, BTreeSet};

@@ -4,9 +4,9 @@
 //! only from the lines around it. It does not refer to the comment above it. Cited ids must be
 //! listed, and each listed id must be cited. Outside src/ (benches, examples) a comment suffices.
 //!
-//! clippy checks the comments of the code that is compiled. This check reads all code, that of other
-//! processors included. rustc ensures that only modules which expect unsafe code have it, unless an
-//! attribute allows it.
+//! clippy checks the comments of the code that is compiled. This check reads all code, that of
+//! other processors included. rustc ensures that only modules which expect unsafe code have it,
+//! unless an attribute allows it.
 
 use crate::outcome::Outcome;
 use crate::syntax::{self, trees};
@@ -173,7 +173,8 @@ impl<'a> Code<'a> {
     fn tokens(&mut self, tokens: &TokenStream) {
         let trees = trees(tokens);
         for at in 0..trees.len() {
-            // `unsafe fn`, `unsafe trait`, `unsafe extern` and attributes promise nothing by themselves.
+            // `unsafe fn`, `unsafe trait`, `unsafe extern` and attributes promise nothing by
+            // themselves.
             match &trees[at..] {
                 [TokenTree::Ident(word), next, ..] if word == "unsafe" => {
                     let what = match next {

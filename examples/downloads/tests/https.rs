@@ -3,20 +3,20 @@
 mod support;
 
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::sync::Arc;
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
-use support::{Folder, Ran, body, run};
+use support::{Folder, Ran, Server, body, run};
 
 /// Runs the program against a server with `certificate`, trusting what is in the file `ca`.
 fn run_with(certificate: Made, host: &str, ca: &str) -> (Ran, Folder) {
-    let address = server(certificate);
+    let server = server(certificate);
     let (folder, file) = (Folder::new(), Folder::new());
     std::fs::write(file.path("ca.pem"), ca).unwrap();
-    let url = format!("https://{host}:{}/x.bin", address.port());
+    let url = format!("https://{host}:{}/x.bin", server.address.port());
     (run(&folder, &["--ca", file.path("ca.pem").to_str().unwrap(), &url]), folder)
 }
 
@@ -106,7 +106,8 @@ fn an_authority() {
 #[test]
 fn insecure() {
     let expired = self_signed(|params| params.not_after = rcgen::date_time_ymd(2002, 1, 1));
-    let url = format!("https://127.0.0.1:{}/x.bin", server(expired).port());
+    let server = server(expired);
+    let url = format!("https://127.0.0.1:{}/x.bin", server.address.port());
     let folder = Folder::new();
     let ran = run(&folder, &["--insecure", &url]).succeeded();
     assert!(ran.err.contains("warning: --insecure"), "{ran:?}");
@@ -117,9 +118,9 @@ fn insecure() {
 /// Without these flags an unknown certificate is not trusted, and the line says what to do.
 #[test]
 fn unknown_certificate() {
-    let address = server(self_signed(|_| {}));
+    let server = server(self_signed(|_| {}));
     let folder = Folder::new();
-    let url = format!("https://localhost:{}/x.bin", address.port());
+    let url = format!("https://localhost:{}/x.bin", server.address.port());
     run(&folder, &[&url]).failed(1, &[&url, "not trusted", "--ca", "--insecure"]);
     assert!(folder.names().is_empty());
 }
@@ -134,7 +135,7 @@ fn a_body_without_a_length() {
         let made = self_signed(|_| {});
         let (folder, file) = (Folder::new(), Folder::new());
         std::fs::write(file.path("ca.pem"), &made.pem).unwrap();
-        let address = if is_cut {
+        let server = if is_cut {
             server_that(made, cut)
         } else {
             server_that(made, |stream| {
@@ -143,7 +144,7 @@ fn a_body_without_a_length() {
                 let _ = stream.flush();
             })
         };
-        let url = format!("https://localhost:{}/x", address.port());
+        let url = format!("https://localhost:{}/x", server.address.port());
         let ca = file.path("ca.pem");
         let ran = run(&folder, &["--retries", "0", "--ca", ca.to_str().unwrap(), &url]);
         if is_cut {
@@ -159,7 +160,7 @@ fn a_body_without_a_length() {
 /// A plain HTTP server is not accepted for https.
 #[test]
 fn plain_server() {
-    let server = support::Server::start(|_, _| {});
+    let server = Server::start(|_, _| {});
     let folder = Folder::new();
     run(&folder, &["--retries", "0", "--timeout", "1", &format!("https://{}/x", server.address)])
         .failed(1, &["failed: https://"]);
@@ -180,7 +181,7 @@ fn self_signed(change: impl FnOnce(&mut CertificateParams)) -> Made {
     Made { pem: certificate.pem(), certificate: certificate.der().clone(), key }
 }
 
-fn server(made: Made) -> SocketAddr {
+fn server(made: Made) -> Server {
     server_that(made, |stream| {
         let body = body(1_000_000);
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
@@ -193,7 +194,7 @@ fn server(made: Made) -> SocketAddr {
 type Stream = StreamOwned<ServerConnection, TcpStream>;
 
 /// Starts a server that calls `answer` when it has read a head.
-fn server_that(made: Made, answer: fn(&mut Stream)) -> SocketAddr {
+fn server_that(made: Made, answer: fn(&mut Stream)) -> Server {
     let key = PrivateKeyDer::try_from(made.key.serialize_der()).unwrap();
     let config =
         ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
@@ -203,25 +204,17 @@ fn server_that(made: Made, answer: fn(&mut Stream)) -> SocketAddr {
             .with_single_cert(vec![made.certificate], key)
             .unwrap();
     let config = Arc::new(config);
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let config = Arc::clone(&config);
-            std::thread::spawn(move || {
-                let mut stream =
-                    StreamOwned::new(ServerConnection::new(config).unwrap(), stream.unwrap());
-                let mut head = Vec::new();
-                let mut byte = [0];
-                while !head.ends_with(b"\r\n\r\n") {
-                    match stream.read(&mut byte) {
-                        Ok(1) => head.push(byte[0]),
-                        _ => return,
-                    }
-                }
-                answer(&mut stream);
-            });
+    Server::accept(move |stream| {
+        let connection = ServerConnection::new(Arc::clone(&config)).unwrap();
+        let mut stream = StreamOwned::new(connection, stream);
+        let mut head = Vec::new();
+        let mut byte = [0];
+        while !head.ends_with(b"\r\n\r\n") {
+            match stream.read(&mut byte) {
+                Ok(1) => head.push(byte[0]),
+                _ => return,
+            }
         }
-    });
-    address
+        answer(&mut stream);
+    })
 }

@@ -1,5 +1,9 @@
 //! Misbehaving clients: one never reads, some send garbage, and ten thousand connect at once.
 
+#[path = "../../../tests/common/mod.rs"]
+mod common;
+
+use common::Watchdog;
 use ecru::net::TcpListener;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -13,6 +17,7 @@ use task_server::server::{IN_HAND, Server};
 use task_server::stage::Stage;
 
 fn with_server<T>(pace: f64, visit: impl FnOnce(SocketAddr, &Server) -> T) -> T {
+    let _in_time = Watchdog::within(Duration::from_secs(300));
     let server = &Server::new(Stage::Pipelined, pace);
     thread::scope(|threads| {
         let (started, starting) = mpsc::channel();

@@ -22,7 +22,7 @@ const PORT: u16 = 7000;
 const MESSAGES: u64 = 10;
 
 /// Without an answer for this long, a client starts again.
-const PATIENCE: Duration = Duration::from_secs(300);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
 
 fn serve() -> io::Result<()> {
     let listener = TcpListener::bind(("0.0.0.0", PORT))?;
@@ -32,7 +32,7 @@ fn serve() -> io::Result<()> {
 /// Runs a client until it has all its answers, and returns the last one.
 fn answers(server: SocketAddr, seed: u64) -> u64 {
     let again = Retry::new().delay(Delay::Constant(Duration::from_millis(100)));
-    let run = || ecru::try_timeout(PATIENCE, || load::run(server, seed, 1, MESSAGES));
+    let run = || ecru::try_timeout(ANSWER_TIMEOUT, || load::run(server, seed, 1, MESSAGES));
     again.until_ok(run).expect("only a success ends the retries")
 }
 

@@ -1,5 +1,9 @@
 //! The server and its clients together, with all sleeps scaled to a hundredth or less.
 
+#[path = "../../../tests/common/mod.rs"]
+mod common;
+
+use common::Watchdog;
 use ecru::CancelHandle;
 use ecru::net::TcpListener;
 use std::collections::HashMap;
@@ -27,6 +31,7 @@ impl Drop for Stop {
 /// Serves while `visit` runs, on two workers or the stage's own number. Afterwards the server must
 /// end.
 fn with_server<T>(stage: Stage, pace: f64, visit: impl FnOnce(SocketAddr, &Server) -> T) -> T {
+    let _in_time = Watchdog::within(Duration::from_secs(300));
     let server = &Server::new(stage, pace);
     thread::scope(|threads| {
         let (started, starting) = mpsc::channel();

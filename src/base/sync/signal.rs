@@ -78,8 +78,8 @@ impl Signal {
     /// Ends the listening. Returns false if the flag has been raised.
     #[inline]
     pub(crate) fn leave(&self) -> bool {
-        // Acquire: pairs with `raise_if_heard`. Release: a claimer that finds that the listener has left
-        // wakes it.
+        // Acquire: pairs with `raise_if_heard`. Release: a claimer that finds that the listener has
+        // left wakes it.
         self.raised.compare_exchange(LISTENED_TO, LEFT, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 

@@ -47,6 +47,10 @@ pub(crate) use self::imp::{are_checked, find};
 
 /// The kind of an initializer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    not(all(target_os = "linux", target_arch = "x86_64", not(any(ecru_baton, miri, loom)))),
+    allow(dead_code, reason = "none is searched for")
+)]
 pub(crate) enum Kind {
     /// That of a thread-local.
     ThreadLocal,

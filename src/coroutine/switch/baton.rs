@@ -290,7 +290,7 @@ impl<In, Yield> Suspender<In, Yield> {
     }
 
     fn wait(&self) -> In {
-        // SAFETY: as in `suspend`.
+        // SAFETY: the fiber's own thread keeps the slot alive, and has not ended.
         let Input { value, block } = unsafe { &*self.input }.take();
         // SAFETY: B1: the thread that passed the baton waits.
         unsafe { local::borrow(block) };

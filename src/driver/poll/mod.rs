@@ -193,8 +193,8 @@ impl Poll {
         self.set.fd()
     }
 
-    /// Takes over an op of the driver that this set serves. Returns [`StartedOp::Untold`] if no edge
-    /// would tell of its fd.
+    /// Takes over an op of the driver that this set serves. Returns [`StartedOp::Untold`] if no
+    /// edge would tell of its fd.
     ///
     /// # Safety
     /// S3: the op is in flight. An attempt of it was in vain.

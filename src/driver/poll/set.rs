@@ -69,7 +69,7 @@ impl Set {
     /// # Safety
     /// The fd is open.
     pub(super) unsafe fn register_reading(&self, fd: RawFd, key: usize) -> io::Result<()> {
-        // SAFETY: the caller's promise; see `register`.
+        // SAFETY: the caller's promise that the fd is open.
         unsafe { self.poller.add_with_mode(fd, Event::readable(key), PollMode::Edge) }
     }
 

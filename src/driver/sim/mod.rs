@@ -9,9 +9,9 @@
 //! - A *watcher* ([`Watcher`]) is what a driver leaves with a file to be told of a change.
 //!
 //! # Time
-//! The clock moves only in [`Sim::poll`], and the scheduler polls with [`PollTimeout::For`] only when no
-//! task can run. The driver then moves the clock to the first event or alarm, or by the given
-//! duration if that is shorter, and makes the events happen that are due. Alarms may call the
+//! The clock moves only in [`Sim::poll`], and the scheduler polls with [`PollTimeout::For`] only
+//! when no task can run. The driver then moves the clock to the first event or alarm, or by the
+//! given duration if that is shorter, and makes the events happen that are due. Alarms may call the
 //! user's code, so the scheduler rings them itself.
 //!
 //! # Ops

@@ -21,66 +21,51 @@ pub(super) fn of<A>(value: &A) -> Option<Named<'_>> {
     text_in(value).map(Named::Text).or_else(|| host_in(value))
 }
 
+/// Returns the value as the given type, if its type is that except for lifetimes.
+macro_rules! as_type {
+    ($value:expr, $type:ty) => {{
+        // SAFETY: E1: the types asked for are covariant in their lifetimes, which are inferred to
+        // be those of the reference.
+        unsafe { as_type::<_, $type>($value) }
+    }};
+}
+
 fn text_in<A>(value: &A) -> Option<&str> {
-    // SAFETY: E1: the lifetimes in the types asked for are that of `value` itself,
-    // the shortest possible.
-    if let Some(text) = unsafe { as_type::<A, &str>(value) } {
+    if let Some(text) = as_type!(value, &str) {
         return Some(text);
     }
-    // SAFETY: E1: the lifetimes in the types asked for are that of `value` itself,
-    // the shortest possible.
-    if let Some(text) = unsafe { as_type::<A, String>(value) } {
+    if let Some(text) = as_type!(value, String) {
         return Some(text);
     }
-    // SAFETY: E1: the lifetimes in the types asked for are that of `value` itself,
-    // the shortest possible.
-    if let Some(text) = unsafe { as_type::<A, &String>(value) } {
+    if let Some(text) = as_type!(value, &String) {
         return Some(text);
     }
-    // SAFETY: E1: the lifetimes in the types asked for are that of `value` itself,
-    // the shortest possible.
-    if let Some(text) = unsafe { as_type::<A, &&String>(value) } {
+    if let Some(text) = as_type!(value, &&String) {
         return Some(text);
     }
-    // SAFETY: E1: the lifetimes in the types asked for are that of `value` itself,
-    // the shortest possible.
-    if let Some(text) = unsafe { as_type::<A, &&&str>(value) } {
+    if let Some(text) = as_type!(value, &&&str) {
         return Some(text);
     }
-    // SAFETY: E1: the lifetimes in the types asked for are that of `value` itself,
-    // the shortest possible.
-    unsafe { as_type::<A, &&str>(value) }.map(|text| **text)
+    as_type!(value, &&str).map(|text| **text)
 }
 
 fn host_in<A>(value: &A) -> Option<Named<'_>> {
-    // SAFETY: E1: the lifetimes in the types asked for are that of `value` itself,
-    // the shortest possible.
-    if let Some((host, port)) = unsafe { as_type::<A, (&str, u16)>(value) } {
+    if let Some((host, port)) = as_type!(value, (&str, u16)) {
         return Some(Named::Host(host, *port));
     }
-    // SAFETY: E1: the lifetimes in the types asked for are that of `value` itself,
-    // the shortest possible.
-    if let Some((host, port)) = unsafe { as_type::<A, (String, u16)>(value) } {
+    if let Some((host, port)) = as_type!(value, (String, u16)) {
         return Some(Named::Host(host, *port));
     }
-    // SAFETY: E1: the lifetimes in the types asked for are that of `value` itself,
-    // the shortest possible.
-    if let Some((host, port)) = unsafe { as_type::<A, &(&str, u16)>(value) } {
+    if let Some((host, port)) = as_type!(value, &(&str, u16)) {
         return Some(Named::Host(host, *port));
     }
-    // SAFETY: E1: the lifetimes in the types asked for are that of `value` itself,
-    // the shortest possible.
-    if let Some((host, port)) = unsafe { as_type::<A, &&(&str, u16)>(value) } {
+    if let Some((host, port)) = as_type!(value, &&(&str, u16)) {
         return Some(Named::Host(host, *port));
     }
-    // SAFETY: E1: the lifetimes in the types asked for are that of `value` itself,
-    // the shortest possible.
-    if let Some((host, port)) = unsafe { as_type::<A, &&(String, u16)>(value) } {
+    if let Some((host, port)) = as_type!(value, &&(String, u16)) {
         return Some(Named::Host(host, *port));
     }
-    // SAFETY: E1: the lifetimes in the types asked for are that of `value` itself,
-    // the shortest possible.
-    let (host, port) = unsafe { as_type::<A, &(String, u16)>(value) }?;
+    let (host, port) = as_type!(value, &(String, u16))?;
     Some(Named::Host(host, *port))
 }
 

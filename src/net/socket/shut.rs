@@ -10,11 +10,10 @@
 //!
 //! A plain thread waits in poll(2), which no other thread ends. It attempts its send again and
 //! again, so that it finds the socket shut soon.
-#![expect(unsafe_code, reason = "performs ops on borrowed buffers")]
 
 use super::Socket;
 use crate::base::clock;
-use crate::driver::Op;
+use crate::driver::LentOp;
 use crate::sched::io::{attempt, perform_before};
 use crate::scope::cancel_scope;
 use crate::task::{self, Cancelled};
@@ -26,27 +25,21 @@ const STEP: Duration = Duration::from_millis(10);
 
 impl Socket {
     /// Sends on a Unix socket.
-    ///
-    /// # Safety
-    /// The caller must uphold the contract of [`perform_before`].
-    pub(super) unsafe fn send_unless_shut(
+    pub(super) fn send_unless_shut(
         &self,
-        op: Op<'_>,
+        op: &LentOp<'_>,
         deadline: Option<Instant>,
     ) -> io::Result<u32> {
-        // SAFETY: the caller upholds the same contract.
-        if let Some(result) = unsafe { attempt(&op) } {
+        if let Some(result) = attempt(op) {
             return result;
         }
         if task::current_header().is_none() {
-            // SAFETY: the caller upholds the same contract.
-            return unsafe { send_in_steps(op, deadline) };
+            return send_in_steps(op, deadline);
         }
         loop {
             let (result, is_ended) = cancel_scope(|handle| {
                 let kept = self.settings.waiting_sends().keep(handle);
-                // SAFETY: the caller upholds the same contract.
-                (unsafe { perform_before(op, deadline) }, kept.is_ended())
+                (perform_before(op, deadline), kept.is_ended())
             });
             match result {
                 // The next attempt finds the socket shut, or that the caller is cancelled.
@@ -58,15 +51,11 @@ impl Socket {
 }
 
 /// Sends on a plain thread.
-///
-/// # Safety
-/// The caller must uphold the contract of [`perform_before`].
-unsafe fn send_in_steps(op: Op<'_>, deadline: Option<Instant>) -> io::Result<u32> {
+fn send_in_steps(op: &LentOp<'_>, deadline: Option<Instant>) -> io::Result<u32> {
     loop {
         let step = clock::now() + STEP;
         let until = deadline.map_or(step, |deadline| deadline.min(step));
-        // SAFETY: the caller upholds the same contract.
-        match unsafe { perform_before(op, Some(until)) } {
+        match perform_before(op, Some(until)) {
             Err(error) if error.kind() == io::ErrorKind::TimedOut && deadline != Some(until) => {}
             result => return result,
         }

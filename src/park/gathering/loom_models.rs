@@ -1,13 +1,13 @@
 //! Models of lines that are notified while a gathering is read. They check that no notification is
 //! lost, that the reader sees earlier writes, and that the frame can be left.
 
-use loom::cell::UnsafeCell;
 use loom::thread;
 use std::ptr;
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::{Entry, Gathering, Read};
+use crate::base::sync::Checked;
 use crate::park::{Limits, Mode, WaitList};
 
 /// An event that happens once, such as the end of a task.
@@ -16,7 +16,7 @@ struct Event {
     line: WaitList,
     over: std::cell::Cell<bool>,
     /// Written before the event happens.
-    written: UnsafeCell<bool>,
+    written: Checked,
 }
 
 unsafe impl Send for Event {}
@@ -27,12 +27,12 @@ impl Event {
         Arc::new(Event {
             line: WaitList::new(),
             over: std::cell::Cell::new(false),
-            written: UnsafeCell::new(false),
+            written: Checked::new(0),
         })
     }
 
     fn happens(&self) {
-        self.written.with_mut(|written| unsafe { *written = true });
+        self.written.set(1);
         {
             let _line = self.line.lock();
             self.over.set(true);
@@ -41,7 +41,7 @@ impl Event {
     }
 
     fn assert_seen(&self) {
-        self.written.with(|written| assert!(unsafe { *written }));
+        assert_eq!(self.written.get(), 1);
     }
 }
 

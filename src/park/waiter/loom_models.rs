@@ -1,7 +1,6 @@
 //! Models of the waits of threads and of listeners: which claim wins, what the winner may touch,
 //! and when the frame may be left.
 
-use loom::cell::UnsafeCell;
 use loom::thread::{self, JoinHandle};
 use std::panic::Location;
 use std::sync::Arc;
@@ -9,14 +8,14 @@ use std::time::Instant;
 
 use super::{CANCELLED, WOKEN, Waiter, What};
 use crate::base::local;
-use crate::base::sync::{Signal, SpinLock};
+use crate::base::sync::{Checked, Signal, SpinLock};
 use crate::park::host::{Host, enter_host};
 use crate::park::{Mode, Outcome};
 
 /// A frame with a wait, and the list in which other threads find it.
 struct Shared {
     found: SpinLock<*const Waiter>,
-    gift: UnsafeCell<u32>,
+    gift: Checked,
 }
 
 // The list is accessed under its lock, the gift by the winner.
@@ -24,7 +23,7 @@ unsafe impl Sync for Shared {}
 unsafe impl Send for Shared {}
 
 fn share(waiter: *const Waiter) -> Arc<Shared> {
-    Arc::new(Shared { found: SpinLock::new(waiter), gift: UnsafeCell::new(0) })
+    Arc::new(Shared { found: SpinLock::new(waiter), gift: Checked::new(0) })
 }
 
 fn new_waiter() -> Waiter {
@@ -43,7 +42,7 @@ fn wake(shared: &Shared, gift: u32) {
         *found = std::ptr::null();
         waiter
     };
-    shared.gift.with_mut(|place| unsafe { *place = gift });
+    shared.gift.set(gift);
     unsafe { Waiter::unpark(found) };
 }
 
@@ -60,7 +59,7 @@ fn of_two_rivals_one_wins_and_its_gift_arrives() {
         let outcome = unsafe { &*(&raw const *waiter) }.park(None, Mode::Uninterruptible);
         drop(waiter);
         let Outcome::Woken(arm) = outcome else { unreachable!("there is no other end") };
-        shared.gift.with(|gift| assert_eq!(unsafe { *gift }, arm));
+        assert_eq!(shared.gift.get(), arm);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
 }
@@ -79,7 +78,7 @@ fn a_deadline_against_a_wake_and_the_frame_goes_after_both() {
             *shared.found.lock() = std::ptr::null();
         } else {
             assert!(matches!(outcome, Outcome::Woken(1)));
-            shared.gift.with(|gift| assert_eq!(unsafe { *gift }, 1));
+            assert_eq!(shared.gift.get(), 1);
         }
         drop(waiter);
         thread.join().unwrap();
@@ -174,7 +173,7 @@ fn a_listener_hears_or_parks_and_then_is_made_runnable() {
             let other = thread::spawn(move || wake(&other, 1));
             assert!(waiter.listen() || task.wait(None));
             assert_eq!(waiter.outcome(), WOKEN + 1);
-            shared.gift.with(|gift| assert_eq!(unsafe { *gift }, 1));
+            assert_eq!(shared.gift.get(), 1);
             other
         });
     });
@@ -194,7 +193,7 @@ fn a_listener_that_has_parked_may_be_cancelled() {
             }
             assert!(!parked || task.wait(None));
             assert_eq!(waiter.outcome(), WOKEN + 1);
-            shared.gift.with(|gift| assert_eq!(unsafe { *gift }, 1));
+            assert_eq!(shared.gift.get(), 1);
             other
         });
     });

@@ -1,16 +1,16 @@
 //! Models of the owner at both ends against thieves. Each task is a cell that its taker writes to.
 
-use loom::cell::UnsafeCell;
 use loom::thread;
 use std::sync::Arc;
 
 use super::{Deque, Taken};
+use crate::base::sync::Checked;
 
-type Task = UnsafeCell<u32>;
+type Task = Checked;
 
 fn task() -> *const Task {
     let task = Box::new(Task::new(0));
-    task.with_mut(|taken| unsafe { *taken = 0 });
+    task.set(0);
     Box::into_raw(task)
 }
 
@@ -19,7 +19,7 @@ fn take(task: *const Task) -> usize {
     if task.is_null() {
         return 0;
     }
-    unsafe { &*task }.with_mut(|taken| unsafe { *taken += 1 });
+    unsafe { &*task }.add_one();
     1
 }
 
@@ -60,7 +60,7 @@ fn check(before: usize, thieves: usize, work: fn(&Deque<Task>) -> (Vec<*const Ta
         assert_eq!(taken, tasks.len());
         for task in tasks {
             let task = unsafe { Box::from_raw(task.cast_mut()) };
-            task.with(|taken| assert_eq!(unsafe { *taken }, 1));
+            assert_eq!(task.get(), 1);
         }
     });
 }

@@ -2,12 +2,12 @@
 //! of the two starts such a task. Its link is never in an inbox while a started task may use the
 //! link for its own wake-up.
 
-use loom::cell::UnsafeCell;
 use loom::thread;
 use std::panic::Location;
 use std::ptr;
 
 use super::may_be_handed_over;
+use crate::base::sync::Checked;
 use crate::base::sync::atomic::Ordering;
 use crate::sched::deque::Taken;
 use crate::sched::shared::{Chain, WorkerShared};
@@ -19,14 +19,14 @@ const VTABLE: VTable = VTable::bare(crate::sched::notify_cancelled);
 struct Task {
     header: Header,
     /// How often it was started.
-    starts: UnsafeCell<u32>,
+    starts: Checked,
 }
 
 impl Task {
     fn new() -> &'static Task {
         let (null, place) = (ptr::null(), Location::caller());
         let header = Header::new(&VTABLE, null, ptr::null(), ptr::null(), true, false, None, place);
-        leak(Task { header, starts: UnsafeCell::new(0) })
+        leak(Task { header, starts: Checked::new(0) })
     }
 
     /// Starts the task if it has not been started, as [`Worker::start_if_first`](super::Worker)
@@ -34,7 +34,7 @@ impl Task {
     fn start_if_first(&self) -> bool {
         let is_first = !self.header.started.swap(true, Ordering::AcqRel);
         if is_first {
-            self.starts.with_mut(|starts| unsafe { *starts += 1 });
+            self.starts.add_one();
         }
         is_first
     }
@@ -81,7 +81,7 @@ fn join(worker: &'static WorkerShared, task: &'static Task) {
             return;
         }
         header.started.store(true, Ordering::Release);
-        task.starts.with_mut(|starts| unsafe { *starts += 1 });
+        task.starts.add_one();
     } else if !task.start_if_first() {
         return;
     }
@@ -123,7 +123,7 @@ fn a_stolen_task_is_started_once_while_its_victim_joins_it() {
             unsafe { &*found.cast::<Task>() }.start_if_first();
         });
         for task in [task, other] {
-            task.starts.with(|starts| assert_eq!(unsafe { *starts }, 1));
+            assert_eq!(task.starts.get(), 1);
             end(task);
         }
         [victim, thief, third].into_iter().for_each(end);
@@ -161,7 +161,7 @@ fn a_task_that_was_handed_over_is_not_started_by_a_join() {
             starts += u32::from(unsafe { &*found.cast::<Task>() }.start_if_first());
         });
         assert_eq!(starts, 1);
-        task.starts.with(|starts| assert_eq!(unsafe { *starts }, 1));
+        assert_eq!(task.starts.get(), 1);
         end(task);
         [giver, target].into_iter().for_each(end);
     });

@@ -1,12 +1,12 @@
 //! Models of the inboxes and the sleep. No message stays unseen while the worker sleeps, and a
 //! request to cancel reaches its task.
 
-use loom::cell::UnsafeCell;
 use loom::thread;
 use std::panic::Location;
 use std::ptr;
 
 use super::{Chain, WorkerShared};
+use crate::base::sync::Checked;
 use crate::base::sync::atomic::Ordering;
 use crate::task::cancel::{self, CancelNode, CancelReason, Kind};
 use crate::task::{self, Header, Running, VTable};
@@ -17,7 +17,7 @@ const VTABLE: VTable = VTable::bare(crate::sched::notify_cancelled);
 #[repr(C)]
 struct Task {
     header: Header,
-    note: UnsafeCell<u32>,
+    note: Checked,
 }
 
 fn leak<T>(value: T) -> &'static T {
@@ -55,19 +55,19 @@ impl<T> Clone for Shared<T> {
 fn no_wake_is_lost_and_what_was_written_before_it_is_seen() {
     loom::model(|| {
         let shared = leak(WorkerShared::new());
-        let tasks = [(); 2].map(|()| leak(Task { header: header(), note: UnsafeCell::new(0) }));
+        let tasks = [(); 2].map(|()| leak(Task { header: header(), note: Checked::new(0) }));
         let threads = tasks.map(|task| {
             let (task, shared) = (Shared(task), Shared(shared));
             thread::spawn(move || {
                 let (task, shared) = (task.clone().0, shared.clone().0);
-                task.note.with_mut(|note| unsafe { *note = 1 });
+                task.note.set(1);
                 unsafe { shared.send_woken(&raw const task.header) };
             })
         });
         let mut received = 0;
         while received < 2 {
             shared.receive_woken(|task| {
-                unsafe { &*task.cast::<Task>() }.note.with(|note| assert_eq!(unsafe { *note }, 1));
+                assert_eq!(unsafe { &*task.cast::<Task>() }.note.get(), 1);
                 received += 1;
             });
             if received < 2 && shared.fall_asleep(false) {
@@ -87,13 +87,13 @@ fn no_wake_is_lost_and_what_was_written_before_it_is_seen() {
 fn a_placed_task_is_taken_once_by_its_worker_or_by_a_thief() {
     loom::model(|| {
         let shared = leak(WorkerShared::new());
-        let tasks = [(); 2].map(|()| leak(Task { header: header(), note: UnsafeCell::new(0) }));
+        let tasks = [(); 2].map(|()| leak(Task { header: header(), note: Checked::new(0) }));
         let giver = {
             let (tasks, shared) = (tasks.map(Shared), Shared(shared));
             thread::spawn(move || {
                 let (tasks, shared) = (tasks.each_ref().map(|task| task.0), shared.clone().0);
                 for task in tasks {
-                    task.note.with_mut(|note| unsafe { *note = 1 });
+                    task.note.set(1);
                     let mut chain = Chain::EMPTY;
                     unsafe { chain.push(&raw const task.header) };
                     unsafe { shared.send_inbound(chain) };
@@ -111,10 +111,8 @@ fn a_placed_task_is_taken_once_by_its_worker_or_by_a_thief() {
         while received < 2 {
             let mut receive = |task: *const Header| {
                 let task = unsafe { &*task.cast::<Task>() };
-                task.note.with_mut(|note| {
-                    assert_eq!(unsafe { *note }, 1);
-                    unsafe { *note = 2 };
-                });
+                assert_eq!(task.note.get(), 1);
+                task.note.set(2);
                 received += 1;
             };
             shared.receive_woken(&mut receive);

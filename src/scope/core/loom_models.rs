@@ -1,7 +1,6 @@
 //! Models of the count: the scope returns after its last child, and no child touches the scope's
 //! frame after that.
 
-use loom::cell::UnsafeCell;
 use loom::thread;
 use std::panic::Location;
 use std::ptr;
@@ -10,6 +9,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::super::scoped::Plain;
 use super::{Options, ScopeCore};
+use crate::base::sync::Checked;
 use crate::task::Header;
 
 /// Does what a worker does with a task that never parks; see `Worker::start`.
@@ -46,15 +46,6 @@ pub(in crate::scope) fn with_core(body: impl FnOnce(&'static ScopeCore)) {
     core.count.with_mut(|_| ());
 }
 
-struct Writes(Arc<UnsafeCell<u32>>);
-unsafe impl Send for Writes {}
-
-impl Writes {
-    fn write(&self) {
-        self.0.with_mut(|value| unsafe { *value += 1 });
-    }
-}
-
 fn spawn<F: FnOnce()>(core: &ScopeCore, daemon: bool, body: F) -> Sent {
     let options = if daemon { Options::daemon() } else { Options::default() };
     let task = core.allocate(Plain(body), options, Location::caller());
@@ -65,18 +56,18 @@ fn spawn<F: FnOnce()>(core: &ScopeCore, daemon: bool, body: F) -> Sent {
 
 fn check(daemons: [bool; 2]) {
     loom::model(move || {
-        let cells = [(); 2].map(|()| Arc::new(UnsafeCell::new(0)));
+        let cells = [(); 2].map(|()| Arc::new(Checked::new(0)));
         let mut threads = vec![];
         with_core(|core| {
             for (cell, daemon) in cells.iter().zip(daemons) {
-                let writes = Writes(Arc::clone(cell));
-                let task = spawn(core, daemon, move || writes.write());
+                let written = Arc::clone(cell);
+                let task = spawn(core, daemon, move || written.add_one());
                 threads.push(thread::spawn(move || task.perform()));
             }
         });
         // The scope has returned, so everything that its children did has happened and is visible.
         for cell in &cells {
-            cell.with_mut(|value| assert_eq!(unsafe { *value }, 1));
+            assert_eq!(cell.get_alone(), 1);
         }
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
@@ -100,14 +91,14 @@ fn two_daemons() {
 #[test]
 fn a_daemon_that_spawns_a_child_and_ends() {
     loom::model(|| {
-        let cell = Arc::new(UnsafeCell::new(0));
+        let cell = Arc::new(Checked::new(0));
         let mut threads = vec![];
         with_core(|core| {
-            let writes = Writes(Arc::clone(&cell));
+            let written = Arc::clone(&cell);
             let place = Arc::new(AtomicPtr::new(ptr::null_mut()));
             let child = Arc::clone(&place);
             let daemon = spawn(core, true, move || {
-                let task = spawn(core, false, move || writes.write());
+                let task = spawn(core, false, move || written.add_one());
                 child.store(task.0.cast_mut(), Ordering::Relaxed);
             });
             threads.push(thread::spawn(move || {
@@ -115,7 +106,7 @@ fn a_daemon_that_spawns_a_child_and_ends() {
                 perform(place.load(Ordering::Relaxed));
             }));
         });
-        cell.with_mut(|value| assert_eq!(unsafe { *value }, 1));
+        assert_eq!(cell.get_alone(), 1);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
 }

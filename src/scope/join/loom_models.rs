@@ -1,7 +1,6 @@
 //! Models of a task's end against its handle: the result is taken or dropped exactly once, and the
 //! box is freed after its last use.
 
-use loom::cell::UnsafeCell;
 use loom::thread;
 use std::panic::Location;
 use std::sync::Arc;
@@ -12,29 +11,26 @@ use super::super::core::ScopeCore;
 use super::super::core::loom_models::{Sent, with_core};
 use super::super::scoped::Plain;
 use super::{JoinError, JoinHandle};
+use crate::base::sync::Checked;
 use crate::scope::Options;
 
 /// A result whose cell the task writes. The cell is accessed again when the result is dropped.
 struct Product {
-    cell: Arc<UnsafeCell<u32>>,
+    cell: Arc<Checked>,
     dropped: Arc<AtomicUsize>,
 }
 
-unsafe impl Send for Product {}
-
 impl Drop for Product {
     fn drop(&mut self) {
-        self.cell.with_mut(|value| {
-            assert_eq!(unsafe { *value }, 7);
-        });
+        assert_eq!(self.cell.get_alone(), 7);
         self.dropped.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 fn spawn(core: &ScopeCore, dropped: &Arc<AtomicUsize>) -> (Sent, JoinHandle<'static, Product>) {
-    let product = Product { cell: Arc::new(UnsafeCell::new(7)), dropped: Arc::clone(dropped) };
+    let product = Product { cell: Arc::new(Checked::new(7)), dropped: Arc::clone(dropped) };
     let body = Plain(move || {
-        product.cell.with_mut(|value| unsafe { *value = 7 });
+        product.cell.set(7);
         product
     });
     let task = core.allocate(body, Options::default(), Location::caller());

@@ -2,29 +2,29 @@
 //! deadlock, which loom reports. A time limit counts as expired as soon as a wait would have to
 //! park.
 
-use loom::cell::UnsafeCell;
 use loom::thread;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::condvar::Condvar;
 use super::Mutex;
+use crate::base::sync::Checked;
 use crate::scope::timeout;
 
-type Counter = Mutex<UnsafeCell<u32>>;
+type Counter = Mutex<Checked>;
 
 fn add(counter: &Counter) {
-    counter.lock().with_mut(|value| unsafe { *value += 1 });
+    counter.lock().add_one();
 }
 
 fn value(counter: &Counter) -> u32 {
-    counter.lock().with(|value| unsafe { *value })
+    counter.lock().get()
 }
 
 #[test]
 fn one_at_a_time() {
     loom::model(|| {
-        let counter = Arc::new(Mutex::new(UnsafeCell::new(0)));
+        let counter = Arc::new(Mutex::new(Checked::new(0)));
         let threads = [(); 2].map(|()| {
             let counter = Arc::clone(&counter);
             thread::spawn(move || add(&counter))
@@ -38,7 +38,7 @@ fn one_at_a_time() {
 #[test]
 fn one_who_was_passed_over_gets_the_lock_next() {
     loom::model(|| {
-        let counter = Arc::new(Mutex::new(UnsafeCell::new(0)));
+        let counter = Arc::new(Mutex::new(Checked::new(0)));
         let other = Arc::clone(&counter);
         let thread = thread::spawn(move || add(&other));
         add(&counter);
@@ -52,15 +52,13 @@ fn one_who_was_passed_over_gets_the_lock_next() {
 #[test]
 fn one_that_gives_up_takes_nothing_along() {
     loom::model(|| {
-        let counter = Arc::new(Mutex::new(UnsafeCell::new(0)));
+        let counter = Arc::new(Mutex::new(Checked::new(0)));
         let first = Arc::clone(&counter);
         let patient = thread::spawn(move || add(&first));
         let second = Arc::clone(&counter);
         let hasty = thread::spawn(move || {
             let locked = timeout(Duration::from_secs(3600), || {
-                second
-                    .lock_cancellable()
-                    .map(|guard| guard.with_mut(|value| unsafe { *value += 1 }))
+                second.lock_cancellable().map(|guard| guard.add_one())
             });
             u32::from(matches!(locked, Ok(Ok(()))))
         });

@@ -2,7 +2,6 @@
 //! lost wake-up is a deadlock, which loom reports. A time limit counts as expired as soon as a wait
 //! would have to park.
 
-use loom::cell::UnsafeCell;
 use loom::thread;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,37 +9,28 @@ use std::time::Duration;
 use super::super::notify::Notify;
 use super::super::semaphore::Semaphore;
 use super::Permits;
+use crate::base::sync::Checked;
 use crate::scope::timeout;
 use crate::source::{Source, race};
 
 #[test]
 fn what_the_last_holder_did_is_seen_by_the_next() {
     loom::model(|| {
-        let shared = Arc::new((Permits::new(1), UnsafeCell::new(0)));
-        let enter = |shared: &(Permits, UnsafeCell<u32>)| {
+        let shared = Arc::new((Permits::new(1), Checked::new(0)));
+        let enter = |shared: &(Permits, Checked)| {
             shared.0.acquire(1).unwrap();
-            shared.1.with_mut(|value| unsafe { *value += 1 });
+            shared.1.add_one();
             shared.0.release(1);
         };
         let threads = [(); 2].map(|()| {
-            let shared = Held(Arc::clone(&shared));
-            thread::spawn(move || enter(&shared.get().0))
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || enter(&shared))
         });
         enter(&shared);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        shared.1.with(|value| assert_eq!(unsafe { *value }, 3));
+        assert_eq!(shared.1.get(), 3);
         assert_eq!(shared.0.free(), 1);
     });
-}
-
-/// The permits let only one thread at a time reach the cell.
-struct Held(Arc<(Permits, UnsafeCell<u32>)>);
-unsafe impl Send for Held {}
-
-impl Held {
-    fn get(&self) -> &Held {
-        self
-    }
 }
 
 #[test]

@@ -1,31 +1,16 @@
 //! Models of one writer or several readers at a time. A lost wake-up is a deadlock, which loom
 //! reports.
 
-use loom::cell::UnsafeCell;
 use loom::thread;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::{RwLock, RwLockWriteGuard};
+use crate::base::sync::Checked;
 use crate::scope::timeout;
 
-/// A cell through which loom checks reads and writes for races.
-struct Value(UnsafeCell<u32>);
-unsafe impl Send for Value {}
-unsafe impl Sync for Value {}
-
-impl Value {
-    fn add(&self) {
-        self.0.with_mut(|value| unsafe { *value += 1 });
-    }
-
-    fn get(&self) -> u32 {
-        self.0.with(|value| unsafe { *value })
-    }
-}
-
-fn zero() -> Arc<RwLock<Value>> {
-    Arc::new(RwLock::new(Value(UnsafeCell::new(0))))
+fn zero() -> Arc<RwLock<Checked>> {
+    Arc::new(RwLock::new(Checked::new(0)))
 }
 
 #[test]
@@ -33,11 +18,11 @@ fn writers_are_alone_and_readers_see_what_they_wrote() {
     loom::model(|| {
         let lock = zero();
         let other = Arc::clone(&lock);
-        let writer = thread::spawn(move || other.write().add());
+        let writer = thread::spawn(move || other.write().add_one());
         let other = Arc::clone(&lock);
         let reader = thread::spawn(move || other.read().get());
         let writing = lock.write();
-        writing.add();
+        writing.add_one();
         let reading = RwLockWriteGuard::downgrade(writing);
         assert!(reading.get() >= 1);
         drop(reading);
@@ -55,7 +40,7 @@ fn the_last_reader_of_several_lets_the_writer_in() {
             let lock = Arc::clone(&lock);
             thread::spawn(move || lock.read().get())
         });
-        lock.write().add();
+        lock.write().add_one();
         for reader in readers {
             assert!(reader.join().unwrap() <= 1);
         }
@@ -69,7 +54,7 @@ fn a_writer_that_gives_up_lets_those_behind_it_in() {
         let other = Arc::clone(&lock);
         let hasty = thread::spawn(move || {
             let written = timeout(Duration::from_secs(3600), || {
-                other.write_cancellable().map(|value| value.add())
+                other.write_cancellable().map(|value| value.add_one())
             });
             u32::from(matches!(written, Ok(Ok(()))))
         });

@@ -9,6 +9,7 @@ use std::thread;
 use ecru::channel::{self, RecvError};
 use ecru::{JoinError, Placement, Runtime, RuntimeHandle, Source, TaskTree, source};
 
+use crate::common::resident_bytes;
 use crate::support::{
     Counted, Watchdog, alone, each_run, ms, panic_text, run_on, run_placed, until,
 };
@@ -291,23 +292,16 @@ fn when_11_no_stack_until_then() {
 fn many_that_wait() {
     let (tx, rx) = channel::unbounded::<usize>();
     let sum = AtomicUsize::new(0);
-    let before = resident();
+    let before = resident_bytes();
     ecru::scope(|s| {
         for _ in 0..100_000 {
             s.spawn_when(&rx, |n| _ = sum.fetch_add(n.unwrap(), SeqCst));
         }
-        let each = (resident() - before) / 100_000;
+        let each = (resident_bytes() - before) / 100_000;
         assert!(each < 2_048, "{each} bytes for each task that waits");
         (0..100_000).for_each(|n| tx.send(n).unwrap());
     });
     assert_eq!(sum.load(SeqCst), 100_000 * 99_999 / 2);
-}
-
-/// Returns the resident bytes of this process.
-fn resident() -> usize {
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
-    let pages: usize = text.split(' ').nth(1).unwrap().parse().unwrap();
-    pages * rustix::param::page_size()
 }
 
 /// - given: a plain thread; a source that never has an item

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ecru::{JoinError, par};
 
-use super::many::resident_bytes;
+use crate::common::resident_bytes;
 use crate::support::{OnDrop, Watchdog, alone, ms, run_on};
 
 const LEVELS: u32 = 17;

@@ -4,14 +4,8 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Instant;
 
+use crate::common::resident_bytes;
 use crate::support::{is_child, run_on, start_again};
-
-/// Returns the resident bytes of this process.
-pub(super) fn resident_bytes() -> usize {
-    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
-    let pages: usize = pages.split(' ').nth(1).unwrap().parse().unwrap();
-    pages * rustix::param::page_size()
-}
 
 /// - given: a task
 /// - when: it spawns a million children before the first runs

@@ -1,6 +1,7 @@
 //! The cost of sleeping, and its lateness.
 
 use super::{lateness, us};
+use crate::common::resident_bytes;
 use crate::streams::loud;
 use crate::support::{alone, each_run, ms, run_on};
 use std::sync::Mutex;
@@ -37,22 +38,15 @@ fn usage() -> Usage {
 fn timer_09_cancelled_ones_leave_nothing() {
     alone("timer::costs::timer_09_cancelled_ones_leave_nothing", || {
         run_on(1, || {
-            let resident = || {
-                // The pages of the program itself are left out, because they are loaded when the
-                // code first runs.
-                let status = std::fs::read_to_string("/proc/self/status").unwrap();
-                let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
-                line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() * 1024
-            };
             let many = |count: u64| {
                 for n in 0..count {
                     ecru::timeout(ms(2 + n % 50), || ()).unwrap();
                 }
             };
             many(1_000);
-            let before = resident();
+            let before = resident_bytes();
             many(100_000);
-            let grown = resident().saturating_sub(before);
+            let grown = resident_bytes().saturating_sub(before);
             // Leaked timers of 64 bytes each would be 6 MB.
             assert!(grown < 1_000_000, "{grown} bytes more");
         });

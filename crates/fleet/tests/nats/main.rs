@@ -2,6 +2,7 @@
 //! engine, and those that need a server.
 
 mod broker;
+mod child;
 #[path = "../../../nats/tests/behaviour/cluster.rs"]
 mod cluster;
 mod clusters;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use ecru_fleet::{Fleet, Job, LeaseLost, Queue, SendError};
 use ecru_nats::{Client, Message};
 
+use crate::child::Killed;
 use crate::cluster::until;
 use crate::server::Server;
 
@@ -128,18 +129,18 @@ fn fleet_81_a_killed_worker_slow() {
             let queue = Fleet::connect(s, &server.url())?.queue::<u32>("mill").lease(LEASE);
             let queue = queue.open()?;
             queue.send(7)?;
-            let mut worker = Command::new(std::env::current_exe()?)
+            let worker = Command::new(std::env::current_exe()?)
                 .args(["--exact", "servers::worker_process", "--nocapture"])
                 .env(WORKER, server.url())
                 .stdout(Stdio::piped())
                 .spawn()?;
-            let lines = BufReader::new(worker.stdout.take().unwrap()).lines();
+            let mut worker = Killed(worker);
+            let lines = BufReader::new(worker.0.stdout.take().unwrap()).lines();
             let said = lines.map_while(Result::ok).find(|line| line.contains("works on"));
             assert!(said.is_some_and(|said| said.ends_with("works on 7 for the 1. time")));
             ecru::sleep(2 * LEASE)?;
             assert_eq!(queue.stats()?.redelivered, 0);
-            worker.kill()?;
-            worker.wait()?;
+            drop(worker);
             let job = next(&queue)?;
             assert_eq!((*job, job.attempt()), (7, 2));
             job.done()?;

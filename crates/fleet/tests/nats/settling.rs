@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
 use ecru::schedule::Delay;
 use ecru_fleet::{Fleet, Job, JobId, Queue, Sent};
 
+use crate::child::Killed;
 use crate::server::Server;
 
 const LEASE: Duration = Duration::from_secs(1);
@@ -73,7 +74,8 @@ fn fleet_88_a_job_that_is_found_late_slow() {
     let (url, first_url) = (server.url(), server.url());
     let (is_waiting, waits) = mpsc::channel();
     let (go_on, may_go_on) = mpsc::channel();
-    std::thread::scope(|threads| {
+    // What the first one waits for moves into the closure, so that a panic there ends that wait.
+    std::thread::scope(move |threads| {
         let first = threads.spawn(move || {
             let mut outcome = None;
             on_one_worker(&first_url, |queue| {
@@ -137,16 +139,6 @@ const KILLED: &str = "ECRU_FLEET_KILLED";
 /// The job that ends its process.
 const KILLER: u32 = 3;
 
-/// A process that is killed when this is dropped.
-struct Worker(Child);
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Works on jobs, one of which ends the process.
 #[test]
 fn killed_process() {
@@ -184,7 +176,7 @@ fn fleet_90_beside_a_killer_slow() {
                 .stdout(Stdio::piped())
                 .stderr(Stdio::null())
                 .spawn()?;
-            let mut worker = Worker(worker);
+            let mut worker = Killed(worker);
             let lines = BufReader::new(worker.0.stdout.take().unwrap()).lines();
             let (over, is_over) = mpsc::channel();
             std::thread::spawn(move || {

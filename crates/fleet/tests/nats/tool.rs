@@ -8,6 +8,7 @@ use ecru_fleet::Fleet;
 use ecru_nats::Client;
 use ecru_nats::jetstream::ConsumerConfig;
 
+use crate::child::Killed;
 use crate::cluster::{Cluster, until};
 use crate::server::Server;
 
@@ -369,11 +370,12 @@ fn fleet_356_top_goes_on_slow() {
     ecru::run(|| {
         ecru::scope(|s| {
             let queue = Fleet::connect(s, &server.url())?.queue::<u32>("mill").open()?;
-            let mut top = fleet()
+            let top = fleet()
                 .args(["top", "--json", "--timeout", LONG, &server.url()])
                 .stdout(Stdio::piped())
                 .spawn()?;
-            let mut lines = BufReader::new(top.stdout.take().unwrap()).lines();
+            let mut top = Killed(top);
+            let mut lines = BufReader::new(top.0.stdout.take().unwrap()).lines();
             let mut queued = || {
                 let json: serde_json::Value = match lines.next() {
                     Some(line) => serde_json::from_str(&line?)?,
@@ -384,11 +386,11 @@ fn fleet_356_top_goes_on_slow() {
             assert_eq!(queued()?, Some(0));
             queue.send(1)?;
             while queued()? != Some(1) {}
-            let id = top.id().to_string();
+            let id = top.0.id().to_string();
             assert!(Command::new("kill").args(["-INT", &id]).status()?.success());
             // So that it is not stopped by a full pipe.
             while queued().is_ok_and(|number| number.is_some()) {}
-            assert!(top.wait()?.success());
+            assert!(top.0.wait()?.success());
             Ok::<(), io::Error>(())
         })
     })

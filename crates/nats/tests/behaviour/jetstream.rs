@@ -140,7 +140,9 @@ fn nats_73_the_window() {
 #[test]
 fn nats_74_retry_in_progress_terminate_slow() {
     with_jetstream(|jetstream| {
-        let consumer = queue(jetstream, Duration::from_millis(400))?;
+        // Long beside the pauses, so that a busy machine does not let it pass.
+        let ack_wait = Duration::from_secs(2);
+        let consumer = queue(jetstream, ack_wait)?;
         jetstream.publish("jobs.a", "one")?;
         let deliveries = consumer.messages(2)?;
         let begun = Instant::now();
@@ -149,8 +151,9 @@ fn nats_74_retry_in_progress_terminate_slow() {
         let second = next(&deliveries);
         assert_eq!(second.attempt(), 2);
         assert!(begun.elapsed() >= pause);
-        for _ in 0..8 {
-            ecru::sleep(Duration::from_millis(100))?;
+        let handed_out = Instant::now();
+        while handed_out.elapsed() < ack_wait + pause {
+            ecru::sleep(pause)?;
             second.confirm(&Ack::InProgress)?;
         }
         assert!(deliveries.is_empty());

@@ -223,11 +223,27 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(answer: impl Fn(&Asked, &mut TcpStream) + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
-        let address = listener.local_addr().expect("it is bound");
         let asked = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&asked);
-        let answer = Arc::new(answer);
+        let mut server = Self::accept(move |mut stream| {
+            let Some(head) = read_head(&stream) else { return };
+            let request = {
+                let mut seen = seen.lock().unwrap();
+                let request = Asked { number: seen.len(), head };
+                seen.push(request.clone());
+                request
+            };
+            answer(&request, &mut stream);
+        });
+        server.asked = asked;
+        server
+    }
+
+    /// Starts a server that passes each connection to `serve`, on a thread of its own.
+    pub(crate) fn accept(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
+        let address = listener.local_addr().expect("it is bound");
+        let serve = Arc::new(serve);
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let accepting = std::thread::spawn(move || {
@@ -235,21 +251,11 @@ impl Server {
                 if stopped.load(Ordering::SeqCst) {
                     return;
                 }
-                let mut stream = stream.expect("a connection");
-                let (seen, answer) = (Arc::clone(&seen), Arc::clone(&answer));
-                std::thread::spawn(move || {
-                    let Some(head) = read_head(&stream) else { return };
-                    let request = {
-                        let mut seen = seen.lock().unwrap();
-                        let request = Asked { number: seen.len(), head };
-                        seen.push(request.clone());
-                        request
-                    };
-                    answer(&request, &mut stream);
-                });
+                let (stream, serve) = (stream.expect("a connection"), Arc::clone(&serve));
+                std::thread::spawn(move || serve(stream));
             }
         });
-        Self { address, asked, stop, accepting: Some(accepting) }
+        Self { address, asked: Arc::default(), stop, accepting: Some(accepting) }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {

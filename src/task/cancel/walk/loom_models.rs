@@ -1,7 +1,6 @@
 //! Models of requests against nodes that are linked and unlinked. No request is lost, and none
 //! reaches a node that has left.
 
-use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
 use std::panic::Location;
@@ -10,18 +9,19 @@ use std::sync::Arc;
 
 use super::super::{CancelNode, CancelReason, Kind};
 use super::{cancel, hang, reach, request_above, unlink};
+use crate::base::sync::Checked;
 use crate::task::{Header, VTable};
 
 const VTABLE: VTable = VTable::bare(|task| {
     // Loom reports an error if the task may be gone.
-    unsafe { &*task.cast::<Task>() }.alive.with_mut(|told| unsafe { *told += 1 });
+    unsafe { &*task.cast::<Task>() }.alive.add_one();
 });
 
 /// A task that counts how often it is told of a request.
 #[repr(C)]
 struct Task {
     header: Header,
-    alive: UnsafeCell<u32>,
+    alive: Checked,
 }
 
 impl Task {
@@ -36,12 +36,12 @@ impl Task {
             None,
             Location::caller(),
         );
-        Task { header, alive: UnsafeCell::new(0) }
+        Task { header, alive: Checked::new(0) }
     }
 
     /// Returns how often the task was told. The task may be freed after this.
     fn told(&self) -> u32 {
-        self.alive.with_mut(|told| unsafe { *told })
+        self.alive.get_alone()
     }
 }
 

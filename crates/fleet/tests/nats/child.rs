@@ -1,0 +1,13 @@
+//! Child processes that do not outlive their test.
+
+use std::process::Child;
+
+/// A process that is killed when this is dropped.
+pub(crate) struct Killed(pub(crate) Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
