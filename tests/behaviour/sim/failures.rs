@@ -196,6 +196,32 @@ fn sim_367_a_foreign_wake_up_under_way() {
     assert!(call.contains("ended the wait of task #1 'waiting'"), "{call}");
 }
 
+/// - given: a thread that begins to wake a task only after all tasks have begun to wait
+/// - when: nothing else would wake one
+/// - then: the run fails with `Foreign`, and not as a deadlock
+#[test]
+fn sim_378_a_foreign_wake_up_that_comes_late() {
+    let (tx, rx) = channel::bounded(0);
+    let (go, may_go) = mpsc::channel();
+    let report = std::thread::scope(|threads| {
+        threads.spawn(move || {
+            may_go.recv().unwrap();
+            // All tasks have begun to wait by now, on most machines.
+            std::thread::sleep(ms(4));
+            // Without a receiver that waits, there is no room.
+            while matches!(tx.try_send(7), Err(channel::TrySendError::Full(_))) {
+                std::thread::yield_now();
+            }
+        });
+        Simulation::new(1).run(move || {
+            go.send(()).unwrap();
+            rx.recv().map(drop)
+        })
+    });
+    let Err(Failure::Foreign { call }) = &report.result else { panic!("{report}") };
+    assert!(call.contains("ended the wait of task #0"), "{call}");
+}
+
 /// - given: a run that has failed, and whose tasks are therefore cancelled
 /// - when: they panic because of that, or ignore it
 /// - then: nothing is printed; the report is the failure
