@@ -54,8 +54,10 @@ impl fmt::Display for Found {
             "run {} failed, with seed {seed}, after {:?} of virtual time",
             how.runs, how.elapsed
         )?;
+        let says_failure = !matches!(self.failure, Failure::NotDeterministic);
         if let Some(unstable) = &how.unstable {
-            writeln!(f, "{unstable}{}", legend(&how.best, unstable.tasks()))?;
+            write!(f, "{unstable}{}", legend(&how.best, unstable.tasks()))?;
+            f.write_str(if says_failure { "\n" } else { "" })?;
         }
         if let Some(kept) = &how.kept {
             writeln!(f, "{kept}")?;
@@ -74,7 +76,7 @@ impl fmt::Display for Found {
                 None => writeln!(f, "I/O operation {number} was to fail")?,
             }
         }
-        if !matches!(self.failure, Failure::NotDeterministic) {
+        if says_failure {
             write!(f, "{}", self.failure)?;
         }
         if let Some(last_turn) = &how.best.last_turn {

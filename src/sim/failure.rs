@@ -11,7 +11,8 @@ use crate::scope::PanicPayload;
 #[non_exhaustive]
 pub enum Failure {
     /// Every task waited, and time had nothing more to bring. The tree says what each task waited
-    /// for, and names the holders of locks.
+    /// for, and names the holders of locks. Before that, the run has looked for 20 milliseconds for
+    /// a thread outside of it that ends a wait, which would be [`Foreign`](Failure::Foreign).
     Deadlock(TaskTree),
     /// The program panicked. The text also names the place of the panic and its task.
     Panicked(PanicPayload),

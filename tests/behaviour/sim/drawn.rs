@@ -264,7 +264,7 @@ fn with_crashes(most: u32) -> Simulation {
 /// - when: up to six crashes of the host are drawn
 /// - then: the failure that is shown has two crashes, the trace names them, and repeats the run
 #[test]
-fn sim_390_a_failure_that_needs_two_crashes_shows_two() {
+fn sim_390_a_failure_that_needs_two_crashes_shows_two_slow() {
     let plan = Explore::Seeds { seeds: 0..100, strategy: Strategy::Random };
     let found = with_crashes(6).explore(plan.clone(), counts).unwrap_err();
     let text = found.to_string();

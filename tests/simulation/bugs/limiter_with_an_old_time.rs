@@ -21,8 +21,8 @@ fn take(form: Form, limiter: &Mutex<Limiter>) -> bool {
     let before = time::now();
     let mut limiter = limiter.lock();
     let now = if form == Form::Buggy { before } else { time::now() };
-    limiter.saved += now.saturating_duration_since(limiter.added_to);
-    limiter.added_to = now;
+    let since = std::mem::replace(&mut limiter.added_to, now);
+    limiter.saved += now.saturating_duration_since(since);
     // It writes to its log.
     let _ = sleep(Duration::from_millis(1));
     let takes = limiter.saved >= EVERY;
