@@ -5,6 +5,8 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::base::simulated;
+
 /// The stack trace of a parked task: its calls, innermost first. The calls of this library by which
 /// the task waits and by which it was started are left out.
 ///
@@ -25,7 +27,8 @@ impl StackTrace {
     /// Returns the text of each frame, which has one line or more.
     fn frames(&self) -> Vec<String> {
         let mut frames: Vec<String> = Vec::new();
-        for line in self.captured.to_string().lines() {
+        // The names are in files of the machine.
+        for line in simulated::aside(|| self.captured.to_string()).lines() {
             match (without_number(line), frames.last_mut()) {
                 (Some(name), _) => frames.push(name.to_owned()),
                 (None, Some(frame)) => {

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use super::trace::StackTrace;
 use crate::base::hash::HashMap;
+#[cfg(feature = "sim")]
+use crate::base::simulated;
 use crate::park::{About, Purpose};
 use crate::task::{Header, SeenTask, TaskId};
 
@@ -100,6 +102,9 @@ pub(super) struct Label {
     id: TaskId,
     name: Option<String>,
     spawned_at: &'static Location<'static>,
+    /// The simulated host to which it belongs.
+    #[cfg(feature = "sim")]
+    host: Option<Arc<str>>,
 }
 
 /// The scope that a task belongs to.
@@ -352,6 +357,14 @@ impl TaskInfo {
         self.label.name.as_deref()
     }
 
+    /// Returns the name of the simulated [host](crate::sim::Host) to which the task belongs.
+    /// `None` for tasks of the program of the run, and outside of simulations.
+    #[cfg(feature = "sim")]
+    #[must_use]
+    pub fn host(&self) -> Option<&str> {
+        self.label.host.as_deref()
+    }
+
     /// Returns where the task was spawned. For the root this is where the run began.
     #[must_use]
     pub fn spawned_at(&self) -> &'static Location<'static> {
@@ -474,6 +487,8 @@ impl Label {
             id: TaskId::of(header),
             name: header.name().map(String::from),
             spawned_at: header.spawned_at(),
+            #[cfg(feature = "sim")]
+            host: simulated::host_of(std::ptr::from_ref(header).cast()),
         }
     }
 }
@@ -481,10 +496,14 @@ impl Label {
 impl fmt::Display for Label {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.id)?;
-        match &self.name {
-            Some(name) => write!(f, " '{name}'"),
-            None => Ok(()),
+        if let Some(name) = &self.name {
+            write!(f, " '{name}'")?;
         }
+        #[cfg(feature = "sim")]
+        if let Some(host) = &self.host {
+            write!(f, " on '{host}'")?;
+        }
+        Ok(())
     }
 }
 

@@ -33,8 +33,8 @@ use super::blocking::BlockingPool;
 use super::placement::{IdleSet, Placement, Sites};
 use super::quiescence::Quiescence;
 use super::shared::WorkerShared;
-use crate::base::clock;
 use crate::base::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::base::{clock, simulated};
 use crate::coroutine::StackPool;
 use crate::driver::{self, DriverChoice, DriverKind};
 
@@ -133,7 +133,8 @@ impl Pool {
             watching: AtomicU32::new(0),
             idle: IdleSet::new(count),
             sites: Sites::new(),
-            cores: thread::available_parallelism().map_or(1, NonZero::get),
+            // It reads files of the machine.
+            cores: simulated::aside(thread::available_parallelism).map_or(1, NonZero::get),
             epoch: clock::now(),
             stopping: AtomicBool::new(false),
             next: AtomicUsize::new(0),

@@ -274,6 +274,11 @@ impl Worker {
             self.advance(simulation);
             return false;
         }
+        let tasks = simulation.runnable.borrow().len();
+        if simulation.director.borrow_mut().only_yield(tasks) {
+            self.let_time_pass(simulation);
+            return false;
+        }
         let choice = {
             let runnable = simulation.runnable.borrow();
             simulation.director.borrow_mut().next(&runnable)
@@ -497,6 +502,18 @@ impl Worker {
     pub(super) fn next_simulated(&self) -> Option<Instant> {
         let event = self.io.borrow().driver.as_ref().and_then(|driver| driver.next_event());
         [event, self.timers.next_exact()].into_iter().flatten().min()
+    }
+
+    /// Lets the next thing happen that is due, although tasks can run: they wait for it in loops.
+    fn let_time_pass(&self, simulation: &Simulation) {
+        if !simulation.settlers.borrow().is_empty() {
+            return self.advance(simulation);
+        }
+        let limit = simulation.director.borrow().limit();
+        // If nothing is due, the loops end by the limit of steps.
+        if self.next_simulated().is_some_and(|next| limit.is_none_or(|limit| next <= limit)) {
+            self.advance(simulation);
+        }
     }
 
     /// Lets something happen when no task can run.

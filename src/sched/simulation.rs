@@ -53,6 +53,13 @@ pub(crate) trait Director {
         false
     }
 
+    /// Called when this many tasks can run, before one is picked. Returns true if all of them have
+    /// only yielded for long, so that time is to advance as if none could run.
+    fn only_yield(&mut self, tasks: usize) -> bool {
+        let _ = tasks;
+        false
+    }
+
     /// Called when no task can run, before time advances. Returns true if it may have changed that.
     fn is_idle(&mut self) -> bool {
         false

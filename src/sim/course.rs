@@ -32,15 +32,18 @@ use super::hosts::{self, Hosts};
 use super::last_words::LastWords;
 use super::legend::{Known, Met};
 use super::notes::Note;
+use super::outages::Outages;
 use super::pilot::{self, Pilot};
 use super::simulation::Limits;
+use super::timeline::History;
 use super::trace::Step;
+use super::waited::WatchedThread;
 use crate::base::random::Generator;
 use crate::base::simulated::{CutOff, LostPanic};
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::base::{clock, report, simulated};
 use crate::diag::{self, TaskTree};
-use crate::driver::World;
+use crate::driver::{HostId, Incident, World, mix};
 use crate::park;
 use crate::sched::{self, After, Director, NextTurn, Pool, Runnable, Stop};
 use crate::scope::PanicPayload;
@@ -52,11 +55,19 @@ const LAST_STEPS: u64 = 10_000;
 /// before each look. That is so before it fails as a deadlock, and when the waits of a failed run
 /// have been ended by force.
 const LAST_LOOKS: u32 = 5_000;
+/// How often each task that can run may yield, on average, while no task does anything else. Then time
+/// advances, because such tasks wait for something in loops.
+const YIELDS: u64 = 100;
+/// How often a run looks for a thread that could end a wait, although none is doing so, before it
+/// fails as a deadlock. A run that is only repeated does not look, so that it takes no time.
+const FIRST_LOOKS: u32 = 20;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 /// How many times the time for a step must pass until a task that keeps the thread is known not to
 /// give it back. The process is aborted then, so a short time counts as [`STEP_TIME_MIN`].
 const GRACE: u32 = 12;
 const STEP_TIME_MIN: Duration = Duration::from_secs(1);
+/// The shortest time for a step. The thread that watches looks several times in it.
+const LOOK_MIN: Duration = Duration::from_millis(5);
 /// The budget of a task in a phase in which nothing is left to chance.
 const PLAIN_BUDGET: u32 = 128;
 
@@ -71,6 +82,8 @@ pub(super) struct Desk {
     state: Mutex<DeskState>,
     told: Condvar,
     words: LastWords,
+    /// That of the simulation.
+    pub(super) thread: WatchedThread,
 }
 
 #[derive(Debug, Default)]
@@ -100,6 +113,7 @@ impl Desk {
             state: Mutex::default(),
             told: Condvar::new(),
             words,
+            thread: WatchedThread::default(),
         }
     }
 
@@ -155,37 +169,42 @@ impl Desk {
 
     /// Waits for the outcome. If no task gives the thread back for as long as `patience`, the run
     /// fails with what `stuck` returns. Aborts the process if the thread does not come back long
-    /// after that.
+    /// after that. Time in which the thread waits for a processor does not count.
     pub(super) fn wait(&self, patience: Duration, stuck: impl FnOnce() -> Failure) -> Outcome {
         // A process that was stopped for a while has not been stuck, so several looks are needed.
         const LOOKS: u32 = 5;
         let mut stuck = Some(stuck);
         let mut state = self.state();
-        let (mut turns, mut looks) = (self.turns.load(Ordering::Relaxed), 0);
+        let (mut turns, mut spent) = (self.turns.load(Ordering::Relaxed), Duration::ZERO);
+        let mut queued = Duration::ZERO;
         loop {
             if let Some(outcome) = state.outcome.take() {
                 return outcome;
             }
-            if looks == LOOKS
-                && let Some(stuck) = stuck.take()
-            {
+            let least = if stuck.is_none() { STEP_TIME_MIN } else { LOOK_MIN };
+            let patience = patience.max(least);
+            let limit = if stuck.is_none() { patience.saturating_mul(GRACE) } else { patience };
+            if spent >= limit {
+                let Some(stuck) = stuck.take() else {
+                    self.abort("a task of it does not give its thread back");
+                };
                 let failure = stuck();
                 report::say(format!("ecru: a simulation is {failure}"));
                 state.failure.get_or_insert(failure);
                 self.was_stuck.store(true, Ordering::Relaxed);
             }
-            if looks == LOOKS * GRACE {
-                self.abort("a task of it does not give its thread back");
-            }
-            let step = if stuck.is_none() { patience.max(STEP_TIME_MIN) } else { patience };
-            let waited = self.told.wait_timeout(state, step / LOOKS);
+            let (step, began) = (patience / LOOKS, Instant::now());
+            let waited = self.told.wait_timeout(state, step);
             let timed_out;
             (state, timed_out) = waited.unwrap_or_else(PoisonError::into_inner);
             let now = self.turns.load(Ordering::Relaxed);
             if mem::replace(&mut turns, now) != now {
-                looks = 0;
+                spent = Duration::ZERO;
             } else if timed_out.timed_out() {
-                looks += 1;
+                // Since the last such look, which may be longer ago than this one has begun.
+                let before = mem::replace(&mut queued, self.thread.waited());
+                let queued = queued.saturating_sub(before);
+                spent += began.elapsed().saturating_sub(queued).min(step);
             }
         }
     }
@@ -196,6 +215,7 @@ pub(super) struct Course {
     desk: Arc<Desk>,
     pub(super) world: Arc<World>,
     pub(super) hosts: Hosts,
+    pub(super) outages: Box<Outages>,
     limits: Limits,
     pub(super) start: Instant,
     random: RefCell<Generator>,
@@ -216,6 +236,8 @@ pub(super) struct Course {
     last_looks: Cell<u32>,
     /// How often the run has looked before it failed for what other threads do.
     looks: Cell<u32>,
+    /// The turns in a row that have ended because their tasks yielded.
+    yields: Cell<u64>,
     /// The steps of the run when the waits of a host's tasks were last ended by force.
     host_forced_at: Cell<Option<u64>>,
 }
@@ -252,7 +274,7 @@ impl Course {
         limits: Limits,
         random: Generator,
         pilot: Pilot,
-        is_steady: bool,
+        (is_steady, outages): (bool, Outages),
     ) -> Rc<Course> {
         let course = Rc::new(Course {
             desk,
@@ -260,6 +282,7 @@ impl Course {
             hosts: Hosts::default(),
             is_calm: Cell::new(false),
             is_steady,
+            outages: Box::new(outages),
             limits,
             start: clock::common_now(),
             random: RefCell::new(random),
@@ -272,6 +295,7 @@ impl Course {
             forced_at: Cell::new(None),
             last_looks: Cell::new(0),
             looks: Cell::new(0),
+            yields: Cell::new(0),
             host_forced_at: Cell::new(None),
         });
         course.world.set_here(hosts::current);
@@ -281,6 +305,7 @@ impl Course {
                 course.desk.words.say(out);
             }
         });
+        simulated::set_host_of(hosts::shown_name_of_task);
         simulated::set_lost(|panic| {
             if let Some(course) = Course::here() {
                 course.lose(panic);
@@ -310,7 +335,17 @@ impl Course {
         if self.phase.get() == Phase::Runs {
             let mut record = self.record.borrow_mut();
             record.hash = note.text.bytes().fold(record.hash, |hash, byte| mix(hash, byte.into()));
-            self.notes.borrow_mut().push(note);
+            let mut notes = self.notes.borrow_mut();
+            self.world.note(hosts::current(), Incident::Notes(notes.len()));
+            notes.push(note);
+        }
+    }
+
+    /// Notes that the running task belongs to a host.
+    pub(super) fn note_host(&self, host: HostId) {
+        if let Some(task) = task::current_header() {
+            let ordinal = simulated::shown_number(task.id());
+            self.record.borrow_mut().tasks.set_host(ordinal, host);
         }
     }
 
@@ -354,7 +389,14 @@ impl Course {
         record.hash
     }
 
+    /// Fails the run, because of what the running code does.
     pub(super) fn fail(&self, failure: Failure) {
+        self.fail_on(hosts::current(), clock::common_now(), failure);
+    }
+
+    /// Fails the run, because of what has happened then on a host.
+    pub(super) fn fail_on(&self, host: HostId, at: Instant, failure: Failure) {
+        self.world.note_at(at, host, Incident::Fails);
         self.desk.fail(failure);
         self.end();
     }
@@ -362,12 +404,13 @@ impl Course {
     /// Fails the run by a panic that would not be noticed otherwise.
     fn lose(&self, panic: LostPanic) {
         if self.phase.get() == Phase::Runs {
-            self.fail(hosts::lost(self, panic));
+            let (host, at) = (HostId(panic.host), panic.at);
+            self.fail_on(host, at, hosts::lost(self, panic));
         }
     }
 
-    /// Fails the run because a task starts a thread.
-    pub(super) fn refuse_thread(&self, call: &str) {
+    /// Fails the run because a task makes a call whose effect no seed decides.
+    pub(super) fn refuse(&self, call: &str) {
         if self.phase.get() == Phase::Runs {
             let task = task::current_header().map(Header::description);
             let task = task.unwrap_or_else(|| String::from("code outside of any task"));
@@ -387,12 +430,14 @@ impl Course {
         self.record.borrow_mut().elapsed =
             clock::common_now().saturating_duration_since(self.start);
         self.world.end_draws();
+        self.world.end_journal();
     }
 
     /// Has a task look at all others. `failure` makes the failure of what it finds.
     fn look(&self, failure: fn(TaskTree) -> Failure) {
         if self.phase.get() == Phase::Runs {
             self.phase.set(Phase::Looks);
+            self.world.note(HostId::ROOT, Incident::Fails);
             self.note_time();
             let desk = Arc::clone(&self.desk);
             let pool = sched::current_pool();
@@ -406,10 +451,12 @@ impl Course {
         self.end_by_force();
     }
 
-    /// Gives time to another thread that is in the middle of what it does to the run. Returns false
-    /// if there is none, or if it takes too long.
+    /// Gives time to another thread that is in the middle of what it does to the run, or may be
+    /// about to do something. Returns false if there is none, or if it takes too long.
     fn waits_for_others(&self) -> bool {
-        if self.looks.get() == LAST_LOOKS || !sched::is_interfered_with() {
+        let looks = self.looks.get();
+        let may_begin = looks < FIRST_LOOKS && !simulated::is_silent();
+        if looks == LAST_LOOKS || !(may_begin || sched::is_interfered_with()) {
             return false;
         }
         self.looks.set(self.looks.get() + 1);
@@ -452,6 +499,9 @@ impl Course {
     /// Ends the course. `failure` is how the root has failed, if it has.
     pub(super) fn finish(&self, failure: Option<Failure>) {
         if self.phase.get() == Phase::Runs {
+            if failure.is_some() {
+                self.world.note(HostId::ROOT, Incident::Fails);
+            }
             self.note_time();
         }
         // The values of the program that they have captured end with the run. Waits in their
@@ -468,7 +518,7 @@ impl Course {
         let mut record = self.pilot.borrow_mut().finish();
         record.struck = self.world.failed_operation();
         (record.drawn, record.varies) = self.world.drawn();
-        record.hosts = if record.drawn.is_empty() { vec![] } else { self.world.host_names() };
+        record.hosts = self.world.host_names();
         record.trace.drawn = record.drawn.iter().map(|struck| struck.fault).collect();
         record.trace.drawn.sort_unstable();
         record.trace.is_steady = self.is_steady;
@@ -476,14 +526,15 @@ impl Course {
         record.tasks = tasks;
         let failure = failure.or_else(|| record.diverged.clone().map(Failure::Diverged));
         let notes = mem::take(&mut *self.notes.borrow_mut());
+        let (entries, left_out) = self.world.take_journal();
+        record.history = Some(Arc::new(History {
+            start: self.start,
+            entries: entries.into(),
+            left_out,
+            notes: notes.iter().map(|note| note.text.clone()).collect(),
+        }));
         Outcome { failure, trace_hash: hash, elapsed, steps, record, notes }
     }
-}
-
-/// Adds a word to a hash (FNV-1a, with words instead of bytes).
-fn mix(hash: u64, word: u64) -> u64 {
-    let mixed = (hash ^ word).wrapping_add(0xCBF2_9CE4_8422_2325).wrapping_mul(0x0100_0000_01B3);
-    mixed ^ (mixed >> 29)
 }
 
 /// Decides what a run does next.
@@ -526,6 +577,16 @@ impl Director for Guide {
         }
     }
 
+    fn only_yield(&mut self, tasks: usize) -> bool {
+        let course = &self.course;
+        let does = course.yields.get() >= YIELDS * tasks as u64;
+        if does {
+            course.yields.set(0);
+        }
+        // The tasks of a host that has crashed end in no time.
+        does && course.phase.get() == Phase::Runs && !course.hosts.is_any_ending()
+    }
+
     fn is_idle(&mut self) -> bool {
         self.course.phase.get() == Phase::Runs && self.course.end_hosts_by_force()
     }
@@ -538,6 +599,7 @@ impl Director for Guide {
             is_root: task.scope.is_null(),
             spawned_at: task.spawned_at(),
             name: task.name().map(String::from),
+            host: hosts::host_of(task),
         });
     }
 
@@ -548,12 +610,19 @@ impl Director for Guide {
         course.desk.turns.fetch_add(1, Ordering::Relaxed);
         course.desk.words.note(Step { task, passed, cut: stop == Stop::Cut });
         if course.phase.get() == Phase::Runs {
+            match stop {
+                Stop::Yielded => course.yields.set(course.yields.get() + 1),
+                // The task has not got to its next wait.
+                Stop::Cut => {}
+                Stop::Waits | Stop::Ended => course.yields.set(0),
+            }
             let hash = course.note(task, passed);
             after = course.pilot.borrow_mut().ran(task, passed, stop, hash);
             if let Err(failure) = course.check_invariants() {
                 let last_turn = format!("the last turn before that was the one of {}", about());
                 course.record.borrow_mut().last_turn = Some(last_turn);
-                course.fail(failure);
+                let host = course.record.borrow().tasks.host_of(task);
+                course.fail_on(host, clock::common_now(), failure);
                 return After::End;
             }
             let diverged = course.pilot.borrow().diverged();

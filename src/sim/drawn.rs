@@ -37,32 +37,37 @@ impl Faults<'_> {
 
     /// Says which operation of which host has met with the fault, and when.
     fn describe(&self, f: &mut fmt::Formatter<'_>, struck: &Struck) -> fmt::Result {
-        let Struck { fault: DrawnFault { kind, host, number }, to, at } = *struck;
+        let Struck { fault: DrawnFault { kind, host, number }, at, .. } = *struck;
+        write!(f, "{}, at {at:?} ({}@{host}:{number})", self.what(struck), kind.word())
+    }
+
+    /// Says which operation of which host has met with the fault.
+    pub(super) fn what(&self, struck: &Struck) -> String {
+        let Struck { fault: DrawnFault { kind, host, number }, to, .. } = *struck;
         let own = self.host(host);
         let other = to.map(|to| self.host(to.0)).unwrap_or_default();
         match kind {
-            FaultKind::Loss => write!(f, "packet {number} from {own}, to {other}, was lost")?,
-            FaultKind::Late => {
-                write!(f, "datagram {number} from {own}, to {other}, was overtaken")?
-            }
+            FaultKind::Loss => format!("packet {number} from {own}, to {other}, was lost"),
+            FaultKind::Late => format!("datagram {number} from {own}, to {other}, was overtaken"),
             FaultKind::Twice => {
-                write!(f, "datagram {number} from {own}, to {other}, arrived twice")?;
+                format!("datagram {number} from {own}, to {other}, arrived twice")
             }
             FaultKind::Reset => {
-                write!(f, "write {number} of {own}, to {other}, broke its connection")?;
+                format!("write {number} of {own}, to {other}, broke its connection")
             }
-            FaultKind::Refused => {
-                write!(f, "connection {number} of {own}, to {other}, was refused")?;
-            }
-            FaultKind::Slow => write!(f, "connection {number} of {own}, to {other}, was slow")?,
-            FaultKind::Short => write!(f, "transfer {number} of {own} moved a part of its bytes")?,
+            FaultKind::Refused => format!("connection {number} of {own}, to {other}, was refused"),
+            FaultKind::Slow => format!("connection {number} of {own}, to {other}, was slow"),
+            FaultKind::Short => format!("transfer {number} of {own} moved a part of its bytes"),
             FaultKind::Error => {
-                write!(f, "read or write {number} of a file of {own} failed with EIO")?;
+                format!("read or write {number} of a file of {own} failed with EIO")
             }
-            FaultKind::Sync => write!(f, "sync {number} of {own} failed with EIO")?,
-            FaultKind::Full => write!(f, "new file {number} of {own} failed with EMFILE")?,
+            FaultKind::Sync => format!("sync {number} of {own} failed with EIO"),
+            FaultKind::Full => format!("new file {number} of {own} failed with EMFILE"),
+            FaultKind::Crash => format!("crash {number} of {own} was drawn"),
+            FaultKind::Power => format!("power failure {number} of {own} was drawn"),
+            FaultKind::Cut => format!("partition {number} of {own}, from {other}, was drawn"),
+            FaultKind::Chance => format!("chance {number} of {own} came true"),
         }
-        write!(f, ", at {at:?} ({}@{host}:{number})", kind.word())
     }
 }
 

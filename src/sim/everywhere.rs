@@ -93,7 +93,7 @@ fn each_place(
 ) {
     let program = Simulated::new(f).of_a_test();
     let length = Some(length(&program));
-    let mut runs = Runs::default();
+    let mut runs = Runs::once();
     for seed in seeds_or_panic(SEEDS) {
         for place in 0.. {
             let mut plan = Plan { length, ..Plan::of(usual(seed)).with_marks() };

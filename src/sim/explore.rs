@@ -11,7 +11,9 @@ use super::legend::legend;
 use super::pilot::{Plan, Record};
 use super::search::{Caught, Explore, Explored, How, Outcome, Program, search};
 use super::simulation::Simulation;
+use super::timeline::{LastEvents, Timeline};
 use super::trace::{self, Trace, WHOLE};
+use crate::scope::PanicPayload;
 
 /// A failed run, found by [`explore`].
 ///
@@ -35,6 +37,12 @@ impl Found {
         let Caught { seed, failure, how } = caught;
         Found { seed, failure, trace: how.best.trace.clone(), how }
     }
+
+    /// Returns what has happened to the hosts of the run, in the order of virtual time.
+    #[must_use]
+    pub fn timeline(&self) -> Timeline {
+        self.how.best.timeline()
+    }
 }
 
 impl fmt::Display for Found {
@@ -46,8 +54,10 @@ impl fmt::Display for Found {
             "run {} failed, with seed {seed}, after {:?} of virtual time",
             how.runs, how.elapsed
         )?;
+        let says_failure = !matches!(self.failure, Failure::NotDeterministic);
         if let Some(unstable) = &how.unstable {
-            writeln!(f, "{unstable}{}", legend(&how.best, unstable.tasks()))?;
+            write!(f, "{unstable}{}", legend(&how.best, unstable.tasks()))?;
+            f.write_str(if says_failure { "\n" } else { "" })?;
         }
         if let Some(kept) = &how.kept {
             writeln!(f, "{kept}")?;
@@ -66,11 +76,13 @@ impl fmt::Display for Found {
                 None => writeln!(f, "I/O operation {number} was to fail")?,
             }
         }
-        write!(f, "{}", self.failure)?;
+        if says_failure {
+            write!(f, "{}", self.failure)?;
+        }
         if let Some(last_turn) = &how.best.last_turn {
             write!(f, "\n{last_turn}")?;
         }
-        write!(f, "{}", Faults(&how.best))?;
+        write!(f, "{}{}", Faults(&how.best), LastEvents(&how.best))?;
         let count = |record: &Record| {
             let Record { trace, preemptions, drawn, .. } = record;
             let faults = match drawn.len() {
@@ -123,8 +135,11 @@ impl std::error::Error for Found {}
 /// Runs `f` again and again in simulations with other schedules, until a run fails or the plan is
 /// at its end.
 ///
-/// A run that fails is repeated first, which shows whether the program is deterministic. The first
-/// of all runs is repeated, too, which shows whether the program keeps something between runs. Then
+/// A run that fails is repeated first, which shows whether the program is deterministic. So is one
+/// in sixteen runs that do not fail. If it is another run then, the exploration fails with
+/// [`Failure::NotDeterministic`]. The runs differ if their tasks take other turns, or if other bytes
+/// are sent or written. After a failure, the first of all runs is repeated again, which shows
+/// whether the program keeps something between runs. Then
 /// the trace of the failure is made simpler: runs with fewer drawn faults, fewer preemptions and
 /// fewer turns are tried, and the simplest one that fails in the same way is returned. This ends
 /// after 500 runs, or a million decision points.
@@ -255,7 +270,10 @@ impl<F: Fn() + Send + Sync> Program for Simulated<F> {
     fn is_same(&self, one: &Failure, other: &Failure) -> bool {
         match (one, other) {
             (Failure::Panicked(one), Failure::Panicked(other)) => {
-                is_same_message(one.message(), other.message())
+                match (place_of(one), place_of(other)) {
+                    (Some(one), Some(other)) => one == other,
+                    _ => is_same_message(one.message(), other.message()),
+                }
             }
             (Failure::Invariant { name: one }, Failure::Invariant { name: other }) => one == other,
             (Failure::Deadlock(_), Failure::Deadlock(_))
@@ -268,9 +286,19 @@ impl<F: Fn() + Send + Sync> Program for Simulated<F> {
         }
     }
 
+    fn not_deterministic(&self) -> Failure {
+        Failure::NotDeterministic
+    }
+
     fn be_quiet(&self, is_quiet: bool) {
         self.is_quiet.set(is_quiet);
     }
+}
+
+/// Returns the place where a panic was thrown, if it is known.
+fn place_of(panic: &PanicPayload) -> Option<&str> {
+    let (place, _) = panic.origin()?.strip_prefix("at ")?.split_once(", ")?;
+    Some(place)
 }
 
 /// Compares two messages but for the numbers in them.

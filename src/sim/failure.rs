@@ -11,7 +11,8 @@ use crate::scope::PanicPayload;
 #[non_exhaustive]
 pub enum Failure {
     /// Every task waited, and time had nothing more to bring. The tree says what each task waited
-    /// for, and names the holders of locks.
+    /// for, and names the holders of locks. Before that, the run has looked for 20 milliseconds for
+    /// a thread outside of it that ends a wait, which would be [`Foreign`](Failure::Foreign).
     Deadlock(TaskTree),
     /// The program panicked. The text also names the place of the panic and its task.
     Panicked(PanicPayload),
@@ -21,7 +22,9 @@ pub enum Failure {
         name: String,
     },
     /// A thread that does not belong to the simulation ended a wait in it, cancelled one of its
-    /// tasks, or spawned a task into it. When that happens is not determined by the seed.
+    /// tasks, or spawned a task into it. When that happens is not determined by the seed. With the
+    /// crate `ecru-sim-libc`, also a task that starts a thread or a process, or uses a file or a
+    /// socket of the machine.
     Foreign {
         /// What was done, and by which thread.
         call: String,
@@ -45,6 +48,9 @@ pub enum Failure {
     /// The run was to repeat another one, by [`Strategy::Replay`](super::Strategy::Replay), and did
     /// something else. The program is not the same, or it is not deterministic.
     Diverged(Divergence),
+    /// The run did not fail, and a second run with its seed and its trace was another one. What the
+    /// program does depends on something that the seed does not decide.
+    NotDeterministic,
     /// The run took more than [`max_steps`](super::Simulation::max_steps).
     OutOfSteps(TaskTree),
     /// The run was not over after [`max_time`](super::Simulation::max_time).
@@ -67,8 +73,8 @@ impl fmt::Display for Failure {
             Failure::Invariant { name } => write!(f, "the invariant '{name}' does not hold"),
             Failure::Foreign { call } => write!(
                 f,
-                "{call}; a simulation is deterministic only if all that it waits for comes from its own tasks: replace \
-                 the thread by a task, or by `ecru::unblock`"
+                "{call}; a simulation is deterministic only if nothing from outside of it takes part: use ecru's call of the \
+                 same name, and in place of a thread a task or `ecru::unblock`"
             ),
             Failure::Stuck { task } => write!(
                 f,
@@ -85,6 +91,9 @@ impl fmt::Display for Failure {
                 f,
                 "{divergence}; the program has changed since the trace was recorded, or depends on something that is not \
                  simulated: record a new trace"
+            ),
+            Failure::NotDeterministic => f.write_str(
+                "the program is not deterministic: a second run with the same seed and trace was another one",
             ),
             Failure::OutOfSteps(tree) => write!(
                 f,

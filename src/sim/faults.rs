@@ -1,5 +1,6 @@
 //! What goes wrong in a simulation by itself.
 
+use super::outages::Outages;
 use crate::driver::{DiskFaults, NetworkFaults};
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -10,8 +11,9 @@ use std::time::Duration;
 /// not notice: delays and short transfers. Errors have to be switched on, because a program has to
 /// decide what it does about them. [`calm`](super::calm) ends all faults.
 ///
-/// Probabilities are from 0 to 1, and hold for each operation. Other faults, such as crashes and
-/// power failures, happen when the program asks for them: see [`Host`](super::Host).
+/// Probabilities are from 0 to 1, and hold for each operation. Crashes, power failures and
+/// partitions are drawn for each host, up to a number: how many there are, when they begin and how
+/// long they last. They also happen when the program asks for them: see [`Host`](super::Host).
 ///
 /// # Examples
 /// ```
@@ -28,13 +30,14 @@ use std::time::Duration;
 pub struct Faults {
     pub(super) disk: DiskFaults,
     pub(super) network: NetworkFaults,
+    pub(super) outages: Outages,
 }
 
 impl Faults {
     /// Creates a plan in which nothing goes wrong.
     #[must_use]
     pub fn none() -> Faults {
-        Faults { disk: DiskFaults::NONE, network: NetworkFaults::default() }
+        Faults { disk: DiskFaults::NONE, network: NetworkFaults::default(), outages: Outages::NONE }
     }
 
     /// Sets how many bytes the files of one host may take, in pages of 4096 bytes. A write beyond
@@ -180,6 +183,76 @@ impl Faults {
     #[must_use]
     pub fn reordered_writes(mut self, reordered: bool) -> Faults {
         self.disk.reorders = reordered;
+        self
+    }
+
+    /// Sets how often each host but the root may [crash](super::Host::crash). The host is started
+    /// again after a while. The default is 0.
+    ///
+    /// A trace names each of these faults, and repeats them in a simulation with the same settings.
+    ///
+    /// # Examples
+    /// A program that loses what it has acknowledged, if its host crashes in between:
+    /// ```
+    /// use ecru::sim::{self, Explore, Faults, Simulation, Strategy};
+    /// use std::time::Duration;
+    ///
+    /// let plan = Explore::Seeds { seeds: 0..100, strategy: Strategy::Random };
+    /// let faults = Faults::none().crashes(3).outages_within(Duration::from_secs(10));
+    /// let found = Simulation::default().faults(faults).explore(plan, || {
+    ///     let host = sim::host("counter", || {
+    ///         let mut count = 0;
+    ///         loop {
+    ///             ecru::sleep(Duration::from_secs(1))?;
+    ///             count += 1;
+    ///             sim::note(count.to_string());
+    ///         }
+    ///     });
+    ///     ecru::sleep(Duration::from_secs(10)).unwrap();
+    ///     let counts = sim::notes();
+    ///     assert!(counts.is_sorted_by_key(|note| note.text.clone()), "the count has become less");
+    /// });
+    /// let text = found.unwrap_err().to_string();
+    /// assert_eq!(text.matches("fault: crash ").count(), 2, "once in the list, once in the timeline: {text}");
+    /// ```
+    #[must_use]
+    pub fn crashes(mut self, most: u32) -> Faults {
+        self.outages.crashes = most;
+        self
+    }
+
+    /// Sets how often each host but the root may lose its [power](super::Host::power_fail). The host
+    /// is started again after a while. The default is 0.
+    #[must_use]
+    pub fn power_failures(mut self, most: u32) -> Faults {
+        self.outages.power_failures = most;
+        self
+    }
+
+    /// Sets how often each two hosts may be [parted](super::partition()), also the root and another
+    /// one. The default is 0.
+    #[must_use]
+    pub fn partitions(mut self, most: u32) -> Faults {
+        self.outages.partitions = most;
+        self
+    }
+
+    /// Sets how long after a host was made its crashes, power failures and partitions may begin. The
+    /// default is 10 seconds.
+    #[must_use]
+    pub fn outages_within(mut self, time: Duration) -> Faults {
+        self.outages.within = *checked_range(time..=time).end();
+        self
+    }
+
+    /// Sets how long a host stays down, and how long a partition lasts. The default is 10
+    /// milliseconds to 2 seconds.
+    ///
+    /// # Panics
+    /// Panics if the range is empty.
+    #[must_use]
+    pub fn outage_length(mut self, range: RangeInclusive<Duration>) -> Faults {
+        self.outages.length = checked_range(range);
         self
     }
 

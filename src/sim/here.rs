@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::course::Course;
+use super::hosts;
 use crate::base::{clock, random, simulated};
 use crate::sched;
 
@@ -107,7 +108,8 @@ pub fn is_simulated() -> bool {
 }
 
 /// Returns `true` with this probability, as the seed decides. Returns `false` outside of a
-/// simulation. It is for faults of the program's own.
+/// simulation. It is for faults of the program's own: like other faults, those without which a run
+/// fails as well are taken away from its trace, and [`calm`](super::calm) ends them.
 ///
 /// # Examples
 /// ```
@@ -123,8 +125,9 @@ pub fn is_simulated() -> bool {
 /// ```
 #[must_use]
 pub fn chance(probability: f64) -> bool {
-    Course::here()
-        .is_some_and(|course| !course.is_calm.get() && course.random().chance(probability))
+    Course::here().is_some_and(|course| {
+        !course.is_calm.get() && course.world.chance(hosts::current(), probability)
+    })
 }
 
 /// Returns a number that the seed decides. Outside of a simulation it is any number.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::course::Course;
 use super::hosts::{self, Outage};
-use crate::driver::HostId;
+use crate::driver::{HostId, Incident};
 use crate::{base::simulated, sched};
 
 /// A machine of a simulation, with an address, files and tasks of its own. It is made by [`host`],
@@ -267,7 +267,9 @@ impl Host {
     /// ```
     #[track_caller]
     pub fn pause(&self) {
-        self.course_of_own().hosts.set_paused(self.id, true);
+        let course = self.course_of_own();
+        course.world.note(self.id, Incident::Pauses);
+        course.hosts.set_paused(self.id, true);
     }
 
     /// Lets the tasks of the machine go on after a [pause](Host::pause).
@@ -276,7 +278,9 @@ impl Host {
     /// Panics outside of the simulation in which the host was made, and for the `root`.
     #[track_caller]
     pub fn resume(&self) {
-        self.course_of_own().hosts.set_paused(self.id, false);
+        let course = self.course_of_own();
+        course.world.note(self.id, Incident::Resumes);
+        course.hosts.set_paused(self.id, false);
     }
 
     /// Sets how fast the clock of the machine runs: by how many millionths faster than virtual
@@ -318,7 +322,7 @@ impl Host {
     /// ```
     #[track_caller]
     pub fn skew(&self, parts_per_million: i32) {
-        self.course();
+        let course = self.course();
         let rate = i64::from(parts_per_million) + 1_000_000;
         let Some(rate) = u64::try_from(rate).ok().filter(|rate| *rate > 0) else {
             panic!(
@@ -327,6 +331,7 @@ impl Host {
                 self.name
             )
         };
+        course.world.note(self.id, Incident::Drifts { parts_per_million });
         if let Some((old, new)) = simulated::set_rate(self.id.0, rate) {
             sched::move_timers(self.id.0, |time| new.time_of(old.shown_at(time)));
         }

@@ -25,9 +25,10 @@ use std::sync::Arc;
 
 use super::course::Course;
 use super::failure::Failure;
-use crate::base::local;
+use super::outages;
 use crate::base::simulated::{self, CutOff, LostPanic};
-use crate::driver::{HostId, ROOT_NAME};
+use crate::base::{clock, local};
+use crate::driver::{HostId, Incident, ROOT_NAME};
 use crate::scope::{CancelHandle, JoinHandle, PanicPayload, cancel_scope, shield};
 use crate::sync::Latch;
 use crate::task::{self, Cancelled, Header, LocalKey};
@@ -45,9 +46,17 @@ pub(super) fn current() -> HostId {
 }
 
 /// Returns the host to which a task belongs. The task has not ended, and it does not run.
-fn host_of(task: &Header) -> HostId {
+pub(super) fn host_of(task: &Header) -> HostId {
     // SAFETY: T5: all tasks of a simulation belong to its thread.
     unsafe { HERE.bound_in(task) }.unwrap_or(HostId::ROOT)
+}
+
+/// Returns the name of the host to which a task belongs, as it is shown with the task. `None` for
+/// the root. `task` is the header of a task that exists.
+pub(super) fn shown_name_of_task(task: *const ()) -> Option<Arc<str>> {
+    // SAFETY: T1: the caller's promise.
+    let host = host_of(unsafe { &*task.cast::<Header>() });
+    Course::here()?.hosts.shown_name_of(host)
 }
 
 /// Returns the place of a host among [those of its run](Hosts), or `None` for the root.
@@ -60,6 +69,10 @@ fn place_of(id: HostId) -> Option<usize> {
 pub(super) struct Hosts {
     /// The hosts in the order of their numbers. The root, which has the number 0, is missing.
     by_id: RefCell<Vec<State>>,
+    /// The names of all hosts but the root, for those that may look while a host changes.
+    names: RefCell<Vec<Arc<str>>>,
+    /// The tasks that make outages happen.
+    outages: RefCell<Vec<JoinHandle<'static, ()>>>,
     paused: Cell<u32>,
     down: Cell<u32>,
     /// The program has ended, so no host is started or paused any more.
@@ -124,6 +137,25 @@ impl Hosts {
             HostId::ROOT => Arc::from(ROOT_NAME),
             id => self.with(id, |state| Arc::clone(&state.name)),
         }
+    }
+
+    /// Returns the name of a host as it is shown with its tasks. `None` for the root.
+    pub(super) fn shown_name_of(&self, id: HostId) -> Option<Arc<str>> {
+        self.names.try_borrow().ok()?.get(place_of(id)?).cloned()
+    }
+
+    /// Keeps a task that makes outages happen, until the program ends.
+    pub(super) fn keep_outages(&self, task: JoinHandle<'static, ()>) {
+        if self.has_ended.get() {
+            task.cancel();
+        } else {
+            self.outages.borrow_mut().push(task);
+        }
+    }
+
+    /// Returns whether a host has started, and has not been stopped since.
+    pub(super) fn is_started(&self, id: HostId) -> bool {
+        self.with(id, |state| state.is_started)
     }
 
     /// Returns whether any host is paused.
@@ -192,6 +224,16 @@ impl Hosts {
         found
     }
 
+    /// Returns whether a host is down whose tasks have not ended.
+    pub(super) fn is_any_ending(&self) -> bool {
+        self.down.get() > 0
+            && self
+                .by_id
+                .borrow()
+                .iter()
+                .any(|state| state.is_down && state.ends.iter().any(|end| !end.is_open()))
+    }
+
     /// Returns whether the waits of a task are ended by force. The task has not ended, and it does
     /// not run.
     pub(super) fn ends_by_force(&self, task: &Header) -> bool {
@@ -208,6 +250,7 @@ impl Hosts {
             state.is_paused = false;
             running.extend(state.current.take());
         }
+        running.append(&mut self.outages.borrow_mut());
         // Hooks of the program run here, and may stop and start hosts.
         running.iter().for_each(JoinHandle::cancel);
     }
@@ -221,7 +264,7 @@ impl Hosts {
 
 /// Adds a host, and starts it. Returns `None` if there is no place for it, or its name is taken.
 #[track_caller]
-pub(super) fn add(course: &Course, name: &Arc<str>, closure: Closure) -> Option<HostId> {
+pub(super) fn add(course: &Rc<Course>, name: &Arc<str>, closure: Closure) -> Option<HostId> {
     let id = course.world.network(|network, _| network.add_host(name))?;
     let state = State {
         name: Arc::clone(name),
@@ -241,7 +284,9 @@ pub(super) fn add(course: &Course, name: &Arc<str>, closure: Closure) -> Option<
     debug_assert_eq!(place_of(id), Some(by_id.len()), "a host has the next number");
     by_id.push(state);
     drop(by_id);
+    course.hosts.names.borrow_mut().push(Arc::clone(name));
     start(course, id);
+    outages::begin(course, id);
     Some(id)
 }
 
@@ -290,6 +335,8 @@ fn incarnation(id: HostId, number: u64, is_first: bool, earlier: &[Arc<Latch>]) 
     // The host may have crashed, even if nothing of its earlier incarnations is left.
     course.world.restart_host(id);
     course.hosts.set_down(id, false);
+    course.world.note(id, Incident::Started);
+    course.note_host(id);
     let (name, closure) =
         course.hosts.with(id, |state| (Arc::clone(&state.name), Rc::clone(&state.closure)));
     // Nothing joins this task, because the program has no handle of it.
@@ -318,19 +365,19 @@ fn incarnation(id: HostId, number: u64, is_first: bool, earlier: &[Arc<Latch>]) 
         Ok(Err(payload)) | Err(payload) => {
             let (payload, thrown) = task::split(payload);
             let thrown = thrown.filter(|_| !task::is_passed_on(&*payload));
-            let place = thrown.map_or_else(String::new, |thrown| format!("{thrown}, "));
-            (payload, Some(format!("{place}on the host '{name}'")))
+            let place = || format!("on the host '{name}'");
+            (payload, Some(thrown.map_or_else(place, |thrown| thrown.to_string())))
         }
     };
-    course.fail(Failure::Panicked(PanicPayload::thrown(payload, origin)));
+    let failure = Failure::Panicked(PanicPayload::thrown(payload, origin));
+    course.fail_on(id, clock::common_now(), failure);
 }
 
 /// Returns the failure of a run by a panic that would not be noticed otherwise.
 pub(super) fn lost(course: &Course, panic: LostPanic) -> Failure {
-    let LostPanic { host, at, text, origin } = panic;
-    let name = course.hosts.name_of(HostId(host));
+    let LostPanic { at, text, origin, .. } = panic;
     let after = at.saturating_duration_since(course.start);
-    let origin = format!("{origin}, on the host '{name}', after {after:?} of virtual time");
+    let origin = format!("{origin}, after {after:?} of virtual time");
     let payload = text.map_or_else(|| Box::new(()) as Box<dyn Any + Send>, |text| Box::new(text));
     Failure::Panicked(PanicPayload::thrown(payload, origin))
 }
@@ -357,8 +404,14 @@ pub(super) fn stop(course: &Course, id: HostId, outage: Outage) {
     });
     let Some((current, running)) = stopped else { return };
     match outage {
-        Outage::Crash => course.world.crash_host(id),
-        Outage::PowerFailure => course.world.fail_power(id),
+        Outage::Crash => {
+            course.world.note(id, Incident::Crashes);
+            course.world.crash_host(id);
+        }
+        Outage::PowerFailure => {
+            course.world.note(id, Incident::LosesPower);
+            course.world.fail_power(id);
+        }
     }
     course.hosts.set_paused(id, false);
     course.hosts.set_down(id, true);

@@ -25,12 +25,12 @@ pub fn random() -> Option<u64> {
     simulated::entropy()
 }
 
-/// Returns whether a thread must not be started here, because the current thread is in a
-/// simulation. The run then fails with [`Failure::Foreign`](super::Failure::Foreign), which names
-/// the call.
+/// Returns whether a call must not be made here whose effect no seed decides, because the current
+/// thread is in a simulation. The run then fails with [`Failure::Foreign`](super::Failure::Foreign),
+/// which names the call.
 #[must_use]
-pub fn refuses_thread(call: &str) -> bool {
+pub fn refuses(call: &str) -> bool {
     let Some(course) = Course::here() else { return false };
-    course.refuse_thread(call);
+    course.refuse(call);
     true
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::panic::Location;
 
 use super::pilot::Record;
+use crate::driver::HostId;
 
 /// The most lines of a legend, and the most tasks that one line names.
 const MOST: usize = 12;
@@ -15,6 +16,7 @@ pub(super) struct Known {
     pub(super) is_root: bool,
     pub(super) spawned_at: &'static Location<'static>,
     pub(super) name: Option<String>,
+    pub(super) host: HostId,
 }
 
 /// The tasks of a run that had a turn. What tasks have in common is kept once, so a run with many
@@ -44,6 +46,22 @@ impl Met {
             }
             self.by_ordinal[place] = number;
         }
+    }
+
+    /// Notes that a task that had a turn belongs to a host.
+    pub(super) fn set_host(&mut self, ordinal: u64, host: HostId) {
+        let known = self.get(ordinal).cloned();
+        if let Some(place) = usize::try_from(ordinal).ok().filter(|_| known.is_some()) {
+            self.by_ordinal[place] = 0;
+        }
+        if let Some(known) = known {
+            self.note(ordinal, || Known { host, ..known });
+        }
+    }
+
+    /// Returns the host of a task.
+    pub(super) fn host_of(&self, ordinal: u64) -> HostId {
+        self.get(ordinal).map_or(HostId::ROOT, |known| known.host)
     }
 
     fn get(&self, ordinal: u64) -> Option<&Known> {
@@ -96,6 +114,9 @@ impl<T: IntoIterator<Item = u64> + Clone> fmt::Display for Legend<'_, T> {
             }
             let begun = if known.is_root { "the root, run at" } else { "spawned at" };
             write!(f, "{begun} {}", known.spawned_at)?;
+            if known.host != HostId::ROOT {
+                write!(f, ", on the host '{}'", self.record.host(known.host))?;
+            }
         }
         match lines.len().saturating_sub(MOST) {
             0 => Ok(()),
@@ -106,7 +127,7 @@ impl<T: IntoIterator<Item = u64> + Clone> fmt::Display for Legend<'_, T> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{Known, Met, legend};
+    use super::{HostId, Known, Met, legend};
     use crate::sim::pilot::Record;
     use std::panic::Location;
 
@@ -114,7 +135,12 @@ mod tests {
     fn tasks_of_one_place_and_name_share_a_line() {
         let here = Location::caller();
         let known = |is_root, name: Option<&'static str>| {
-            move || Known { is_root, spawned_at: here, name: name.map(String::from) }
+            move || Known {
+                is_root,
+                spawned_at: here,
+                name: name.map(String::from),
+                host: HostId::ROOT,
+            }
         };
         let mut tasks = Met::default();
         tasks.note(0, known(true, None));
@@ -122,7 +148,14 @@ mod tests {
         tasks.note(3, known(false, Some("x")));
         (4..24).for_each(|ordinal| tasks.note(ordinal, known(false, None)));
         tasks.note(3, || unreachable!("it is known"));
-        let record = Record { tasks, ..Record::default() };
+        tasks.note(30, known(false, None));
+        tasks.set_host(30, HostId(1));
+        tasks.set_host(31, HostId(1));
+        assert_eq!((tasks.host_of(30), tasks.host_of(31)), (HostId(1), HostId::ROOT));
+        let hosts = vec!["root".into(), "one".into()];
+        let record = Record { tasks, hosts, ..Record::default() };
+        let one = legend(&record, [30]).to_string();
+        assert_eq!(one, format!("\ntask #30: spawned at {here}, on the host 'one'"));
         let text = legend(&record, [3, 0, 1, 2, 4, 3, 77]).to_string();
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 4, "{text}");

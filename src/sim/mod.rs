@@ -82,8 +82,9 @@
 //   what a program is, and `toy` has programs without tasks for their tests. `explore`, `test` and
 //   `everywhere` are their doors.
 // - `course` is the course of one run: it directs the scheduler, and notices failures.
-// - `faults` says what goes wrong by itself, and `drawn` lists what has gone wrong.
-//   `legend` says what the numbers of tasks stand for.
+// - `faults` says what goes wrong by itself, `outages` makes it happen to hosts, and `drawn` lists
+//   what has gone wrong.
+//   `legend` says what the numbers of tasks stand for, and `timeline` what has happened when.
 // - `simulation` starts the thread of a run and waits for its outcome.
 // - `here` is what a program may ask of the simulation that it runs in.
 // - `interposer` is what the crate `ecru-sim-libc` asks.
@@ -106,6 +107,7 @@ mod last_words;
 mod legend;
 mod link;
 mod notes;
+mod outages;
 mod paths;
 mod pilot;
 mod report;
@@ -116,9 +118,11 @@ mod strategy;
 mod test;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod timeline;
 #[cfg(all(test, not(loom)))]
 mod toy;
 mod trace;
+mod waited;
 
 pub use everywhere::{cancel_everywhere, fault_everywhere};
 pub use explore::{Found, explore};
@@ -134,6 +138,7 @@ pub use search::{Explore, Explored};
 pub use simulation::Simulation;
 pub use strategy::Strategy;
 pub use test::test;
+pub use timeline::{Timeline, TimelineEvent};
 pub use trace::{ParseTraceError, Trace};
 
 // Only in the documentation. `doctest` runs its programs.

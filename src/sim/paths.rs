@@ -19,6 +19,7 @@ use std::mem;
 use std::sync::Arc;
 
 use super::pilot::{Divergence, Last, Pick};
+use crate::base::random::Generator;
 use crate::sched::{Runnable, Stop};
 
 /// The decision points that a task may pass in a row while others can run.
@@ -74,11 +75,18 @@ pub(super) struct Walk {
     /// How often in a row the running task went on.
     in_a_row: u32,
     lost: Option<Divergence>,
+    /// Chooses at random, to learn how many paths there are.
+    dice: Option<Generator>,
 }
 
 impl Walk {
     pub(super) fn new(path: Path) -> Walk {
-        Walk { path, branches: vec![], turns: 0, in_a_row: 0, lost: None }
+        Walk { path, branches: vec![], turns: 0, in_a_row: 0, lost: None, dice: None }
+    }
+
+    /// A run that takes a random path.
+    pub(super) fn at_random(seed: u64) -> Walk {
+        Walk { dice: Some(Generator::new(seed, 0)), ..Walk::new(Path::first()) }
     }
 
     pub(super) fn lost(&self) -> Option<Divergence> {
@@ -114,7 +122,10 @@ impl Walk {
     /// Notes a branch, and returns the choice.
     fn branch(&mut self, choices: usize, preempts: bool) -> usize {
         let choices = choices.min(usize::from(u16::MAX));
-        let mut taken = self.path.choice(self.branches.len());
+        let mut taken = match &mut self.dice {
+            Some(dice) => dice.below(choices) as u16,
+            None => self.path.choice(self.branches.len()),
+        };
         if usize::from(taken) >= choices {
             self.lost.get_or_insert(Divergence::fewer(self.turns, choices));
             taken = 0;
@@ -128,6 +139,12 @@ impl Walk {
         let lost = self.lost.clone().or_else(|| is_short.then(|| Divergence::fewer(steps, 0)));
         (lost, mem::take(&mut self.branches))
     }
+}
+
+/// Estimates the number of all paths from one that was taken at random: on average over all of them,
+/// the product of the numbers of choices is the number of paths (Knuth, 1975).
+pub(super) fn paths_by(branches: &[Branch]) -> f64 {
+    branches.iter().map(|branch| f64::from(branch.choices)).product()
 }
 
 /// The paths that are still to be taken.

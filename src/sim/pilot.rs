@@ -16,6 +16,7 @@ use std::sync::Arc;
 use super::legend::Met;
 use super::paths::{Branch, Path, Walk};
 use super::strategy::{Pct, Random, Strategy, in_turn};
+use super::timeline::History;
 use super::trace::{Step, Steps, Trace};
 use crate::base::hash::HashMap;
 use crate::driver::{DrawnFault, Struck, Trouble};
@@ -58,6 +59,8 @@ pub(super) enum Way {
     /// These steps as far as they are possible.
     Guide(Arc<[Step]>),
     Path(Path),
+    /// A random path through all interleavings, which this number decides.
+    RandomPath(u64),
 }
 
 impl Default for Way {
@@ -90,6 +93,11 @@ impl Plan {
     /// A run on this path through all interleavings.
     pub(super) fn along(path: Path) -> Plan {
         Plan { way: Way::Path(path), ..Plan::default() }
+    }
+
+    /// A run on a random path through all interleavings.
+    pub(super) fn along_any(number: u64) -> Plan {
+        Plan { way: Way::RandomPath(number), ..Plan::default() }
     }
 
     pub(super) fn with_marks(self) -> Plan {
@@ -157,6 +165,8 @@ pub(super) struct Record {
     /// What else is known of a failure: the last turn before it.
     pub(super) last_turn: Option<String>,
     pub(super) tasks: Met,
+    /// What has happened to the hosts.
+    pub(super) history: Option<Arc<History>>,
     pub(super) diverged: Option<Divergence>,
     /// The branches of a run on a path.
     pub(super) branches: Vec<Branch>,
@@ -175,6 +185,7 @@ impl Pilot {
             Way::Strategy(Strategy::Replay(trace)) => Chooser::Replay(Replay::new(trace)),
             Way::Guide(steps) => Chooser::Guide(Guide::new(Arc::clone(steps))),
             Way::Path(path) => Chooser::Path(Walk::new(path.clone())),
+            Way::RandomPath(number) => Chooser::Path(Walk::at_random(*number)),
         };
         Pilot {
             chooser,

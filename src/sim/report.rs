@@ -8,6 +8,7 @@ use super::failure::Failure;
 use super::legend::legend;
 use super::notes::Note;
 use super::pilot::Record;
+use super::timeline::{LastEvents, Timeline};
 use super::trace::Trace;
 
 /// The result of a [`Simulation`](super::Simulation).
@@ -36,6 +37,12 @@ pub struct Report<T> {
 }
 
 impl<T> Report<T> {
+    /// Returns what has happened to the hosts of the run, in the order of virtual time.
+    #[must_use]
+    pub fn timeline(&self) -> Timeline {
+        self.record.timeline()
+    }
+
     /// Returns what the closure returned.
     ///
     /// # Panics
@@ -75,7 +82,7 @@ impl<T> fmt::Display for Report<T> {
                 if let Failure::Diverged(divergence) = failure {
                     write!(f, "{}", legend(&self.record, divergence.tasks()))?;
                 }
-                write!(f, "{}", Faults(&self.record))
+                write!(f, "{}{}", Faults(&self.record), LastEvents(&self.record))
             }
         }
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
-use super::paths::Paths;
+use super::paths::{Paths, paths_by};
 use super::pilot::{Divergence, Plan, Record};
 use super::shrink::{Effort, shrink};
 use super::strategy::Strategy;
@@ -20,7 +20,8 @@ pub enum Explore {
         /// How each run picks its tasks.
         strategy: Strategy,
     },
-    /// All interleavings of the program, with as few preemptions as possible first.
+    /// All interleavings of the program, with as few preemptions as possible first. If there are more
+    /// than the runs, 32 further runs take random ones, which shows how many there are about.
     ///
     /// This is for small programs, because the number of interleavings grows exponentially. Only
     /// the order of tasks is varied. All runs have the seed 0, so each random choice has the same
@@ -38,6 +39,7 @@ pub struct Explored {
     runs: u64,
     is_complete: bool,
     preemptions: Option<u32>,
+    needed: Option<u64>,
 }
 
 impl Explored {
@@ -59,17 +61,31 @@ impl Explored {
     pub fn preemptions(&self) -> Option<u32> {
         self.preemptions
     }
+
+    /// Returns how many runs all interleavings need. This is exact if they were run. Otherwise it is
+    /// estimated from 32 runs that take random paths, and may be wrong by a multiple. Returns `None`
+    /// if the exploration was not one of [`Explore::Exhaustive`].
+    #[must_use]
+    pub fn needed(&self) -> Option<u64> {
+        self.needed
+    }
 }
 
 impl fmt::Display for Explored {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "no failure in {} runs", self.runs)?;
         match (self.is_complete, self.preemptions) {
-            (true, _) => f.write_str(", which are all interleavings"),
+            (true, _) => f.write_str(", which are all interleavings")?,
             (false, Some(most)) => {
-                write!(f, "; they include all interleavings with at most {most} preemptions")
+                write!(f, "; they include all interleavings with at most {most} preemptions")?;
             }
-            (false, None) => Ok(()),
+            (false, None) => {}
+        }
+        match self.needed {
+            Some(needed) if !self.is_complete => {
+                write!(f, "; all interleavings need about {needed} runs")
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -180,6 +196,8 @@ pub(super) trait Program {
     fn run(&self, seed: u64, plan: &Plan) -> Outcome<Self::Failure>;
     /// Whether two runs failed in the same way.
     fn is_same(&self, one: &Self::Failure, other: &Self::Failure) -> bool;
+    /// Returns the failure of a program that has not failed, and whose second run was another one.
+    fn not_deterministic(&self) -> Self::Failure;
     /// Sets whether the program reports its panics.
     fn be_quiet(&self, _is_quiet: bool) {}
 }
@@ -197,7 +215,7 @@ pub(super) fn search<P: Program>(
     plan: Explore,
     program: &P,
 ) -> Result<Explored, Box<Caught<P::Failure>>> {
-    let mut runs = Runs::default();
+    let mut runs = Runs::with_repetitions();
     match plan {
         Explore::Seeds { seeds, strategy } => {
             let is_pct = matches!(strategy, Strategy::Pct { .. });
@@ -206,7 +224,8 @@ pub(super) fn search<P: Program>(
             for seed in seeds {
                 runs.check(program, seed, &plan)?;
             }
-            Ok(Explored { runs: runs.count, is_complete: false, preemptions: None })
+            let (runs, preemptions, needed) = (runs.count, None, None);
+            Ok(Explored { runs, is_complete: false, preemptions, needed })
         }
         Explore::Exhaustive { max_runs } => {
             let mut paths = Paths::new();
@@ -217,11 +236,32 @@ pub(super) fn search<P: Program>(
                 let outcome = runs.check(program, 0, &plan)?;
                 paths.add(&path, &outcome.record.branches, max_runs - runs.count);
             }
-            let is_complete = paths.are_all_taken();
-            Ok(Explored { runs: runs.count, is_complete, preemptions: paths.complete_bound() })
+            let (count, is_complete) = (runs.count, paths.are_all_taken());
+            let needed = if is_complete { count } else { estimate(program, &mut runs)?.max(count) };
+            let (preemptions, needed) = (paths.complete_bound(), Some(needed));
+            Ok(Explored { runs: count, is_complete, preemptions, needed })
         }
     }
 }
+
+/// The runs by which the number of interleavings is estimated.
+const PROBES: u64 = 32;
+
+/// Estimates the number of interleavings. Returns a failure if one of the runs fails.
+fn estimate<P: Program>(
+    program: &P,
+    runs: &mut Runs<P::Failure>,
+) -> Result<u64, Box<Caught<P::Failure>>> {
+    let mut sum = 0.0;
+    for number in 0..PROBES {
+        let outcome = runs.check(program, 0, &Plan::along_any(number).with_marks())?;
+        sum += paths_by(&outcome.record.branches);
+    }
+    Ok((sum / PROBES as f64) as u64)
+}
+
+/// Of so many runs that do not fail, the first one is run again.
+const AGAIN: u64 = 16;
 
 /// The runs of a search.
 #[derive(Debug)]
@@ -230,16 +270,22 @@ pub(super) struct Runs<F> {
     pub(super) count: u64,
     /// The first one and its seed, unless it has failed.
     first: Option<(u64, Outcome<F>)>,
-}
-
-impl<F> Default for Runs<F> {
-    fn default() -> Runs<F> {
-        Runs { count: 0, first: None }
-    }
+    /// Whether some of those that do not fail are run again.
+    repeats: bool,
 }
 
 impl<F> Runs<F> {
-    /// Runs a program once. Investigates a failure.
+    /// Runs of which none is repeated before one fails.
+    pub(super) fn once() -> Runs<F> {
+        Runs { count: 0, first: None, repeats: false }
+    }
+
+    /// Runs of which some are repeated, to see whether the program is deterministic.
+    pub(super) fn with_repetitions() -> Runs<F> {
+        Runs { repeats: true, ..Runs::once() }
+    }
+
+    /// Runs a program once. Investigates a failure. Some runs that do not fail are repeated.
     pub(super) fn check<P: Program<Failure = F>>(
         &mut self,
         program: &P,
@@ -250,6 +296,22 @@ impl<F> Runs<F> {
         let outcome = program.run(seed, plan);
         if outcome.failure.is_some() {
             return Err(Box::new(investigate(program, seed, outcome, self)));
+        }
+        program.be_quiet(true);
+        let is_repeated = self.repeats && self.count % AGAIN == 1;
+        let unstable = is_repeated.then(|| second_run(program, seed, &outcome)).flatten();
+        program.be_quiet(false);
+        if let Some(unstable) = unstable {
+            let Outcome { record, elapsed, .. } = outcome;
+            let how = How {
+                runs: self.count,
+                elapsed,
+                original: record.clone(),
+                best: record,
+                unstable: Some(unstable),
+                kept: None,
+            };
+            return Err(Box::new(Caught { seed, failure: program.not_deterministic(), how }));
         }
         if self.count == 1 {
             let Outcome { ref record, hash, elapsed, .. } = outcome;
@@ -348,6 +410,10 @@ mod tests {
         let explored = search(Explore::Exhaustive { max_runs: 100 }, &toy).unwrap();
         assert_eq!((explored.runs(), explored.is_complete()), (100, false));
         assert!(explored.preemptions().is_some_and(|most| most < 3), "{explored}");
+        // Three tasks with five turns each: 15! / (5! 5! 5!) interleavings.
+        let (all, needed) = (756_756, explored.needed().unwrap());
+        assert!((all / 4..4 * all).contains(&needed), "{needed}");
+        assert!(explored.to_string().ends_with(&format!("need about {needed} runs")));
         let none = search(Explore::Exhaustive { max_runs: 0 }, &toy).unwrap();
         assert_eq!((none.runs(), none.preemptions()), (0, None));
     }
@@ -366,6 +432,10 @@ mod tests {
         fn is_same(&self, one: &&'static str, other: &&'static str) -> bool {
             one == other
         }
+
+        fn not_deterministic(&self) -> &'static str {
+            "not deterministic"
+        }
     }
 
     /// A program that is another one after some runs.
@@ -383,6 +453,10 @@ mod tests {
         fn is_same(&self, one: &&'static str, other: &&'static str) -> bool {
             one == other
         }
+
+        fn not_deterministic(&self) -> &'static str {
+            "not deterministic"
+        }
     }
 
     #[test]
@@ -395,6 +469,18 @@ mod tests {
         assert!(kept.contains("with seed 0, was repeated"), "{kept}");
         let caught = search(seeds(1_000), &toy::lost_update()).unwrap_err();
         assert!(caught.how.kept.is_none() && caught.how.runs > 1);
+    }
+
+    #[test]
+    fn a_run_that_does_not_fail_is_repeated() {
+        let toy = Fickle(toy::independent(3, 4), toy::independent(2, 4), true.into());
+        let caught = search(seeds(1_000), &toy).unwrap_err();
+        assert_eq!((caught.failure, caught.how.runs), ("not deterministic", 1));
+        assert!(caught.how.unstable.is_some());
+        // It is another one from the 30th run on.
+        let toy = Worn(toy::independent(3, 4), toy::independent(2, 4), 30.into());
+        let explored = search(seeds(1_000), &toy).unwrap();
+        assert_eq!(explored.runs(), 1_000);
     }
 
     #[test]

@@ -158,7 +158,8 @@ impl Simulation {
     }
 
     /// Sets the real time after which a step fails the run with [`Failure::Stuck`]. The default is
-    /// five seconds.
+    /// five seconds. Time in which the step waits for a processor does not count, so a machine that
+    /// is busy with something else does not fail the run.
     pub fn max_step_time(mut self, time: Duration) -> Simulation {
         self.limits.step = time;
         self
@@ -292,6 +293,7 @@ fn simulate<T>(
     f: impl FnOnce() -> T,
 ) -> Option<T> {
     let Simulation { seed, plan, link, faults, limits, is_quiet, stack_size, .. } = simulation;
+    desk.thread.begin();
     // The numbers of the generators that a seed has.
     let [choices, world, own, program, system] =
         [0, 1, 2, 3, 4].map(|number| Generator::new(*seed, number));
@@ -305,7 +307,8 @@ fn simulate<T>(
     random::seed_thread({ own }.any());
     World::create(world);
     let pilot = Pilot::new(plan, { choices }.any());
-    let course = Course::begin(Arc::clone(&desk), *limits, program, pilot, plan.is_steady);
+    let settings = (plan.is_steady, faults.outages.clone());
+    let course = Course::begin(Arc::clone(&desk), *limits, program, pilot, settings);
     course.world.impose(plan.drawn.as_deref(), plan.is_steady);
     course.world.set_disk_faults(faults.disk.clone());
     course.world.fail_operation(plan.fault);

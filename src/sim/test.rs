@@ -5,9 +5,8 @@ use std::ops::Range;
 use super::command::{ONE, message};
 use super::explore::{Found, Simulated};
 use super::failure::Failure;
-use super::legend::legend;
 use super::pilot::Plan;
-use super::search::{Caught, Program, Runs, length, second_run};
+use super::search::{Caught, Program, Runs, length};
 use super::simulation::Simulation;
 use super::strategy::Strategy;
 
@@ -21,9 +20,9 @@ const SEEDS: u64 = 16;
 /// for rare failures, set `ECRU_SIM_SEEDS=n` for the seeds from 0 to n - 1. To repeat a failure,
 /// set `ECRU_SIM_SEED=s` for the seed `s` alone.
 ///
-/// Before the first seed, there is a run that shows how long the program is. The first seed is run
-/// twice. If the second run is not the same as the first one, the program depends on something that
-/// is not simulated, and the test fails.
+/// Before the first seed, there is a run that shows how long the program is. The first seed and
+/// each sixteenth one after it are run twice. If a second run is not the same as the first one, the
+/// program depends on something that is not simulated, and the test fails.
 ///
 /// A run that fails is repeated, and so is the first run. If that is another one now, the program
 /// keeps something between runs, and the message says so: the failure may not occur in a fresh
@@ -92,18 +91,11 @@ impl Simulation {
 fn run_seeds(program: &impl Program<Failure = Failure>) {
     let seeds = seeds_or_panic(SEEDS);
     let length = Some(length(program));
-    let mut runs = Runs::default();
-    for seed in seeds.clone() {
+    let mut runs = Runs::with_repetitions();
+    for seed in seeds {
         let plan = Plan { length, ..Plan::of(usual(seed)).with_marks() };
-        let outcome = match runs.check(program, seed, &plan) {
-            Ok(outcome) => outcome,
-            Err(caught) => panic!("{}", message(&caught_text(*caught), seed)),
-        };
-        if seed == seeds.start
-            && let Some(unstable) = second_run(program, seed, &outcome)
-        {
-            let tasks = legend(&outcome.record, unstable.tasks());
-            panic!("{}", message(&format!("{unstable}{tasks}"), seed));
+        if let Err(caught) = runs.check(program, seed, &plan) {
+            panic!("{}", message(&caught_text(*caught), seed));
         }
     }
     say_runs(runs.count);

@@ -60,6 +60,10 @@ impl Program for Toy {
     fn is_same(&self, one: &&'static str, other: &&'static str) -> bool {
         one == other
     }
+
+    fn not_deterministic(&self) -> &'static str {
+        "not deterministic"
+    }
 }
 
 #[derive(Default)]

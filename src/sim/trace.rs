@@ -152,6 +152,13 @@ impl FromIterator<Step> for Steps {
 /// | `eio` | a read or a write of a file fails | reads and writes of files |
 /// | `sync` | a sync fails | syncs that have ended |
 /// | `emfile` | a call finds too many open files | calls that open descriptors |
+/// | `crash` | a host crashes | crashes that the host may have |
+/// | `power` | a host loses its power | power failures that the host may have |
+/// | `cut` | two hosts are parted | partitions that the later host may have |
+/// | `chance` | a [`chance`](super::chance) comes true | chances of the host |
+///
+/// When an outage of a host begins, and how long it lasts, is drawn from the settings, which have to
+/// be the same.
 ///
 /// # Examples
 /// ```

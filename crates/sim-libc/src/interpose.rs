@@ -14,11 +14,12 @@ use std::ffi::{CStr, c_int, c_long, c_uint, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::{mem, ptr};
 
+use super::refuse;
 use ecru::sim::interposer;
 use libc::{clockid_t, pthread_attr_t, pthread_t, size_t, ssize_t, time_t, timespec, timeval};
 
 /// The next definition of a function.
-struct Next {
+pub(crate) struct Next {
     name: &'static CStr,
     /// Null while it has not been looked up.
     address: AtomicPtr<c_void>,
@@ -29,8 +30,16 @@ impl Next {
         Next { name, address: AtomicPtr::new(ptr::null_mut()) }
     }
 
+    /// Takes a name that ends with a zero.
+    pub(crate) const fn named(name: &'static str) -> Next {
+        match CStr::from_bytes_with_nul(name.as_bytes()) {
+            Ok(name) => Next::new(name),
+            Err(_) => panic!("the name has one zero, at its end"),
+        }
+    }
+
     /// Returns the address of the function, or null if there is none.
-    fn address(&self) -> *mut c_void {
+    pub(crate) fn address(&self) -> *mut c_void {
         // Relaxed: the address is the same whenever it is looked up, and libc is there before.
         let address = self.address.load(Ordering::Relaxed);
         if address.is_null() { self.look_up() } else { address }
@@ -52,11 +61,17 @@ static GETRANDOM: Next = Next::new(c"getrandom");
 static GETENTROPY: Next = Next::new(c"getentropy");
 static SYSCALL: Next = Next::new(c"syscall");
 static PTHREAD_CREATE: Next = Next::new(c"pthread_create");
+static ARC4RANDOM: Next = Next::new(c"arc4random");
+static ARC4RANDOM_BUF: Next = Next::new(c"arc4random_buf");
+static ARC4RANDOM_UNIFORM: Next = Next::new(c"arc4random_uniform");
 
 extern "C" fn look_all_up() {
     for next in
         [&CLOCK_GETTIME, &GETTIMEOFDAY, &TIME, &GETRANDOM, &GETENTROPY, &SYSCALL, &PTHREAD_CREATE]
     {
+        next.look_up();
+    }
+    for next in [&ARC4RANDOM, &ARC4RANDOM_BUF, &ARC4RANDOM_UNIFORM].iter().chain(refuse::ALL) {
         next.look_up();
     }
 }
@@ -67,7 +82,7 @@ extern "C" fn look_all_up() {
 static BEFORE_MAIN: extern "C" fn() = look_all_up;
 
 /// Sets `errno`, and returns what a failed call returns.
-fn failed(errno: c_int) -> c_int {
+pub(crate) fn failed(errno: c_int) -> c_int {
     // SAFETY: it has no preconditions.
     let place = unsafe { libc::__errno_location() };
     // SAFETY: the place belongs to the current thread.
@@ -112,10 +127,9 @@ unsafe fn fill(buffer: *mut c_void, length: usize) -> bool {
     }
 }
 
-/// # Safety
-/// The arguments are as POSIX describes them.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn clock_gettime(clock: clockid_t, time: *mut timespec) -> c_int {
+/// Returns what a clock shows in a simulation, or `None` if the clock is not simulated or the
+/// thread is in none.
+fn shown_by(clock: clockid_t) -> Option<timespec> {
     let shown = match clock {
         libc::CLOCK_REALTIME
         | libc::CLOCK_REALTIME_COARSE
@@ -125,14 +139,21 @@ unsafe extern "C" fn clock_gettime(clock: clockid_t, time: *mut timespec) -> c_i
         | libc::CLOCK_MONOTONIC_COARSE
         | libc::CLOCK_MONOTONIC_RAW
         | libc::CLOCK_BOOTTIME
-        | libc::CLOCK_BOOTTIME_ALARM => interposer::clock(),
+        | libc::CLOCK_BOOTTIME_ALARM => interposer::clock()?,
         // Others measure the processor's time, which is not simulated.
-        _ => None,
+        _ => return None,
     };
-    if let Some(shown) = shown {
-        let (seconds, nanos) = (shown.as_secs().cast_signed(), shown.subsec_nanos().into());
+    let (seconds, nanos) = (shown.as_secs().cast_signed(), shown.subsec_nanos().into());
+    Some(timespec { tv_sec: seconds, tv_nsec: nanos })
+}
+
+/// # Safety
+/// The arguments are as POSIX describes them.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn clock_gettime(clock: clockid_t, time: *mut timespec) -> c_int {
+    if let Some(shown) = shown_by(clock) {
         // SAFETY: the caller guarantees the place.
-        return unsafe { answer(time, timespec { tv_sec: seconds, tv_nsec: nanos }) };
+        return unsafe { answer(time, shown) };
     }
     type Function = unsafe extern "C" fn(clockid_t, *mut timespec) -> c_int;
     // SAFETY: null, or a function of this type.
@@ -212,6 +233,54 @@ unsafe extern "C" fn getentropy(buffer: *mut c_void, length: size_t) -> c_int {
     unsafe { next(buffer, length) }
 }
 
+/// # Safety
+/// The arguments are as glibc describes them.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn arc4random() -> u32 {
+    if let Some(number) = interposer::random() {
+        return number as u32;
+    }
+    type Function = unsafe extern "C" fn() -> u32;
+    // SAFETY: null, or a function of this type.
+    let next = unsafe { mem::transmute::<*mut c_void, Option<Function>>(ARC4RANDOM.address()) };
+    // A program for a libc without this function does not call it.
+    // SAFETY: it has no preconditions.
+    next.map_or(0, |next| unsafe { next() })
+}
+
+/// # Safety
+/// The arguments are as glibc describes them.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn arc4random_buf(buffer: *mut c_void, length: size_t) {
+    // SAFETY: the caller guarantees the buffer.
+    if unsafe { fill(buffer, length) } {
+        return;
+    }
+    type Function = unsafe extern "C" fn(*mut c_void, size_t);
+    // SAFETY: null, or a function of this type.
+    let next = unsafe { mem::transmute::<*mut c_void, Option<Function>>(ARC4RANDOM_BUF.address()) };
+    if let Some(next) = next {
+        // SAFETY: the caller's guarantees are those that it needs.
+        unsafe { next(buffer, length) }
+    }
+}
+
+/// # Safety
+/// The arguments are as glibc describes them.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn arc4random_uniform(bound: u32) -> u32 {
+    if let Some(number) = interposer::random() {
+        // The upper half of the product is uniform up to one part in 2^32.
+        return ((number >> 32) * u64::from(bound) >> 32) as u32;
+    }
+    type Function = unsafe extern "C" fn(u32) -> u32;
+    let next = ARC4RANDOM_UNIFORM.address();
+    // SAFETY: null, or a function of this type.
+    let next = unsafe { mem::transmute::<*mut c_void, Option<Function>>(next) };
+    // SAFETY: it has no preconditions.
+    next.map_or(0, |next| unsafe { next(bound) })
+}
+
 /// libc's function has a variable number of arguments, and always passes on six, whatever there is
 /// in place of missing ones. On the two architectures, they are where those of this function are.
 ///
@@ -235,6 +304,13 @@ unsafe extern "C" fn syscall(
             return b;
         }
     }
+    if number == libc::SYS_clock_gettime
+        && let Some(shown) = shown_by(a as clockid_t)
+    {
+        let place = ptr::with_exposed_provenance_mut(b.cast_unsigned() as usize);
+        // SAFETY: the caller guarantees the place.
+        return unsafe { answer(place, shown) }.into();
+    }
     type Function =
         unsafe extern "C" fn(c_long, c_long, c_long, c_long, c_long, c_long, c_long) -> c_long;
     // SAFETY: null, or a function whose arguments are where those of this type are.
@@ -253,7 +329,7 @@ unsafe extern "C" fn pthread_create(
     body: extern "C" fn(*mut c_void) -> *mut c_void,
     argument: *mut c_void,
 ) -> c_int {
-    if interposer::refuses_thread("`pthread_create`, which `std::thread::spawn` calls") {
+    if interposer::refuses("`pthread_create`, which `std::thread::spawn` calls") {
         return libc::EPERM;
     }
     type Function = unsafe extern "C" fn(

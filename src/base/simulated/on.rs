@@ -61,6 +61,9 @@ pub(crate) struct Simulated {
     /// Returns the number of the clock of the running code. Set by the layer that starts
     /// simulations.
     here: Cell<fn() -> u16>,
+    /// Returns the name of the host of a task, whose header this is. Set by the layer that starts
+    /// simulations.
+    host_of: Cell<fn(*const ()) -> Option<Arc<str>>>,
     /// The clock of the alarm that rings.
     ringing: Cell<Option<u16>>,
     alarms: Arc<Alarms>,
@@ -115,6 +118,7 @@ impl Simulated {
             entropy: Cell::new(0),
             clocks: RefCell::default(),
             here: Cell::new(|| 0),
+            host_of: Cell::new(|_| None),
             ringing: Cell::new(None),
             alarms: Arc::default(),
             prefix: MARK | run << 32,
@@ -244,6 +248,17 @@ pub(super) fn here() -> Option<u16> {
 /// Sets the function that returns the number of the clock of the running code.
 pub(crate) fn set_here(here: fn() -> u16) {
     with(|simulated| simulated.here.set(here));
+}
+
+/// Returns the name of the host to which a task belongs. `None` for tasks of the program of the run,
+/// and on other threads. `task` is the header of a task that exists.
+pub(crate) fn host_of(task: *const ()) -> Option<Arc<str>> {
+    with(|simulated| (simulated.host_of.get())(task))?
+}
+
+/// Sets what [`host_of`] calls.
+pub(crate) fn set_host_of(host_of: fn(*const ()) -> Option<Arc<str>>) {
+    with(|simulated| simulated.host_of.set(host_of));
 }
 
 /// Sets by how many microseconds a clock advances in a second of virtual time. Returns the clock as

@@ -9,6 +9,7 @@ use std::slice;
 
 use super::Kind;
 use super::elf::{self, Function, position};
+use crate::base::simulated;
 
 /// One of these occurs in the name of each function that is wanted.
 const WORDS: [&[u8]; 4] =
@@ -39,6 +40,11 @@ pub(super) struct Table {
 impl Table {
     /// Reads the table.
     pub(super) fn read() -> io::Result<Table> {
+        // The file is one of the machine, also on the thread of a simulation.
+        simulated::aside(Table::read_file)
+    }
+
+    fn read_file() -> io::Result<Table> {
         let object = own_object().ok_or_else(|| io::Error::other("the loader does not know it"))?;
         let path = object.path.as_deref().unwrap_or(b"/proc/self/exe");
         let mut file = File::open(OsStr::from_bytes(path))?;

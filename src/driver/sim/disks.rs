@@ -15,7 +15,7 @@ use rustix::net::{AddressFamily, SocketType};
 
 use super::disk::{Attributes, Context, Disk, DiskFaults, Facts, Home, Kind, OpenFile};
 use super::file::path_descriptor;
-use super::{Draws, File, HostId, Watcher, World, unsupported};
+use super::{Draws, File, HostId, Journal, Watcher, World, unsupported};
 use crate::base::simulated;
 use crate::driver::descriptor::Descriptor;
 use crate::driver::op::{CURSOR, FileCall, FileOp};
@@ -79,14 +79,14 @@ impl Disks {
         &mut self,
         host: HostId,
         sockets: usize,
-        draws: &mut Draws,
+        (draws, journal): (&mut Draws, &mut Journal),
         f: impl FnOnce(&mut Disk, &mut Context<'_>, Option<u64>) -> T,
     ) -> (T, Vec<(Duration, u64)>) {
         let now = wall_clock();
         let disk = self.by_host.entry(host).or_insert_with(|| Disk::new(home(), now));
         let mut begun = Vec::new();
         let faults = &self.faults;
-        let mut context = Context { now, host, draws, faults, sockets, begun: &mut begun };
+        let mut context = Context { now, host, draws, journal, faults, sockets, begun: &mut begun };
         let result = f(disk, &mut context, self.attempted.take());
         self.syncs.extend(begun.iter().map(|(_, op)| (*op, host)));
         (result, begun)
@@ -361,6 +361,10 @@ pub(super) fn file_of(descriptor: &Descriptor) -> io::Result<&DiskFile> {
 /// memory, which gets the same length, permissions and times. Of other inodes, only the kind is as
 /// it should be.
 pub(super) fn metadata_of(facts: &Facts) -> io::Result<Metadata> {
+    simulated::aside(|| real_metadata_like(facts))
+}
+
+fn real_metadata_like(facts: &Facts) -> io::Result<Metadata> {
     let Attributes { mode, accessed, modified, .. } = facts.attributes;
     match facts.kind {
         Kind::File => {
@@ -390,7 +394,7 @@ pub(super) fn type_of(facts: &Facts) -> io::Result<FileType> {
 pub(super) fn times_of(times: FileTimes, now: &Attributes) -> io::Result<(SystemTime, SystemTime)> {
     let file = file_in_memory(now.accessed, now.modified)?;
     file.set_times(times)?;
-    let metadata = file.metadata()?;
+    let metadata = simulated::aside(|| file.metadata())?;
     Ok((metadata.accessed()?, metadata.modified()?))
 }
 

@@ -40,10 +40,18 @@ pub(crate) enum FaultKind {
     Sync,
     /// A call finds too many open files.
     Full,
+    /// A host crashes.
+    Crash,
+    /// A host loses its power.
+    Power,
+    /// Nothing travels between two hosts.
+    Cut,
+    /// A chance of the program's own comes true.
+    Chance,
 }
 
 impl FaultKind {
-    pub(crate) const ALL: [FaultKind; 10] = [
+    pub(crate) const ALL: [FaultKind; 14] = [
         FaultKind::Loss,
         FaultKind::Late,
         FaultKind::Twice,
@@ -54,6 +62,10 @@ impl FaultKind {
         FaultKind::Error,
         FaultKind::Sync,
         FaultKind::Full,
+        FaultKind::Crash,
+        FaultKind::Power,
+        FaultKind::Cut,
+        FaultKind::Chance,
     ];
 
     /// Returns the word that stands for this kind in traces.
@@ -69,6 +81,10 @@ impl FaultKind {
             FaultKind::Error => "eio",
             FaultKind::Sync => "sync",
             FaultKind::Full => "emfile",
+            FaultKind::Crash => "crash",
+            FaultKind::Power => "power",
+            FaultKind::Cut => "cut",
+            FaultKind::Chance => "chance",
         }
     }
 }
@@ -175,6 +191,19 @@ impl Draws {
         to: Option<HostId>,
         probability: f64,
     ) -> Option<Generator> {
+        let (fault, generator) = self.plan(kind, host, probability)?;
+        self.note_struck(fault, to);
+        Some(generator)
+    }
+
+    /// Draws whether a fault with this probability strikes later. Returns the fault and a generator
+    /// for its size if it does. [`note_struck`](Draws::note_struck) is called when it strikes.
+    pub(crate) fn plan(
+        &mut self,
+        kind: FaultKind,
+        host: HostId,
+        probability: f64,
+    ) -> Option<(DrawnFault, Generator)> {
         if self.is_over {
             return None;
         }
@@ -187,13 +216,14 @@ impl Draws {
         let mut generator = self.generator(kind as usize, host, number);
         // Drawn in either case, so that the size of the fault is the same.
         let strikes = generator.chance(probability);
-        if !is_imposed.unwrap_or(strikes) {
-            return None;
-        }
+        is_imposed.unwrap_or(strikes).then_some((fault, generator))
+    }
+
+    /// Notes that a fault strikes now.
+    pub(crate) fn note_struck(&mut self, fault: DrawnFault, to: Option<HostId>) {
         let now = clock::common_now();
         let at = now.saturating_duration_since(simulated::start().unwrap_or(now));
         self.struck.push(Struck { fault, to, at });
-        Some(generator)
     }
 
     /// Draws how many of `count` units a transfer moves, which may be only a part of them.

@@ -1,6 +1,6 @@
 //! The world of a simulation: what it has in place of the kernel.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::io;
 use std::mem;
@@ -12,7 +12,7 @@ use super::disks::Disks;
 use super::events::Events;
 use super::file::{Inode, Lent};
 use super::network::{self, Ctx, HostId, Network};
-use super::{DrawnFault, Draws, Struck};
+use super::{DrawnFault, Draws, Entry, FaultKind, Incident, Journal, Struck, mix};
 use crate::base::alarm::Ring;
 use crate::base::random::Generator;
 use crate::base::{clock, simulated};
@@ -28,6 +28,7 @@ pub(crate) struct World {
 struct WorldState {
     events: Events<Event>,
     draws: Draws,
+    journal: Journal,
     /// The number of events that have happened.
     happened: u64,
     network: Network,
@@ -121,6 +122,7 @@ impl World {
         let state = WorldState {
             events: Events::default(),
             draws: Draws::new(random.any()),
+            journal: Journal::default(),
             happened: 0,
             network: Network::new(),
             disks: Disks::default(),
@@ -148,10 +150,12 @@ impl World {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns a number that tells how many events have happened and how many faults have struck.
+    /// Returns a number that differs if other events have happened, more faults have struck, or
+    /// other bytes were sent or written.
     pub(crate) fn happened(&self) -> u64 {
         let state = self.state();
-        state.happened ^ (state.draws.struck().len() as u64) << 32
+        let events = state.happened ^ (state.draws.struck().len() as u64) << 32;
+        mix(events, state.journal.content())
     }
 
     /// Sets the function that returns the host on which the current code runs.
@@ -203,9 +207,49 @@ impl World {
         self.state().draws.impose(faults, is_steady);
     }
 
+    /// Draws whether a fault of a host strikes later, as [`Draws::plan`] does.
+    pub(crate) fn plan_fault(
+        &self,
+        kind: FaultKind,
+        host: HostId,
+        probability: f64,
+    ) -> Option<(DrawnFault, Generator)> {
+        self.state().draws.plan(kind, host, probability)
+    }
+
+    /// Notes that such a fault strikes now.
+    pub(crate) fn note_struck(&self, fault: DrawnFault, to: Option<HostId>) {
+        self.state().draws.note_struck(fault, to);
+    }
+
+    /// Draws a chance of the program's own.
+    pub(crate) fn chance(&self, host: HostId, probability: f64) -> bool {
+        self.state().draws.strike(FaultKind::Chance, host, None, probability).is_some()
+    }
+
     /// Ends what is drawn, because the run is over.
     pub(crate) fn end_draws(&self) {
         self.state().draws.end();
+    }
+
+    /// Notes an event of a host, now.
+    pub(crate) fn note(&self, host: HostId, what: Incident) {
+        self.note_at(clock::common_now(), host, what);
+    }
+
+    /// Notes an event of a host.
+    pub(crate) fn note_at(&self, at: Instant, host: HostId, what: Incident) {
+        self.state().journal.note(at, host, what);
+    }
+
+    /// Ends the journal, because the run is over.
+    pub(crate) fn end_journal(&self) {
+        self.state().journal.end();
+    }
+
+    /// Takes the events that were noted, and the number of those before them that were not kept.
+    pub(crate) fn take_journal(&self) -> (VecDeque<Entry>, u64) {
+        self.state().journal.take()
     }
 
     /// Returns the faults that were drawn, and whether a duration was.
@@ -252,9 +296,10 @@ impl World {
     pub(crate) fn network<T>(&self, f: impl FnOnce(&mut Network, &mut Ctx<'_>) -> T) -> T {
         let mut guard = self.state();
         let state = &mut *guard;
-        let (draws, later, woken) = (&mut state.draws, &mut state.later, &mut state.woken);
-        let (now, withdrawn) = (clock::common_now(), &mut state.withdrawn);
-        let result = f(&mut state.network, &mut Ctx { now, draws, later, withdrawn, woken });
+        let WorldState { draws, journal, later, withdrawn, woken, .. } = state;
+        let now = clock::common_now();
+        let mut ctx = Ctx { now, draws, journal, later, withdrawn, woken };
+        let result = f(&mut state.network, &mut ctx);
         for (when, event) in state.later.drain(..) {
             state.events.add(when, Event::Network(event));
         }
@@ -281,7 +326,8 @@ impl World {
         let mut guard = self.state();
         let state = &mut *guard;
         let sockets = state.network.descriptors(host);
-        let (result, begun) = state.disks.with(host, sockets, &mut state.draws, f);
+        let (result, begun) =
+            state.disks.with(host, sockets, (&mut state.draws, &mut state.journal), f);
         for (latency, op) in begun {
             state.events.add(clock::common_now() + latency, Event::Sync(op));
         }

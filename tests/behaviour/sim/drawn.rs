@@ -6,6 +6,7 @@ use std::time::Duration;
 use ecru::fs::{self, File};
 use ecru::net::{TcpListener, TcpStream};
 use ecru::sim::{self, Explore, Failure, Faults, Found, Link, Simulation, Strategy, Trace};
+use ecru::sleep;
 
 use super::sizeable;
 use crate::support::{ms, panic_text};
@@ -237,4 +238,136 @@ fn sim_356_the_size_of_a_fault_does_not_depend_on_others() {
     assert!(moved.iter().any(|count| **count < 1000));
     let again: Vec<_> = again.iter().filter_map(|outcome| outcome.as_ref().ok()).collect();
     assert_eq!(again[..moved.len()], moved);
+}
+
+/// A host that counts in memory, and notes its counts.
+fn counts() {
+    let counter = sim::host("counter", || {
+        for count in 0.. {
+            sim::note(count.to_string());
+            sleep(Duration::from_secs(1))?;
+        }
+        Ok(())
+    });
+    sleep(Duration::from_secs(20)).unwrap();
+    drop(counter);
+    let starts = sim::notes().iter().filter(|note| note.text == "0").count();
+    assert!(starts < 3, "it has crashed twice");
+}
+
+fn with_crashes(most: u32) -> Simulation {
+    let faults = Faults::none().crashes(most).outages_within(Duration::from_secs(15));
+    Simulation::default().faults(faults)
+}
+
+/// - given: a program that fails if a host crashes twice
+/// - when: up to six crashes of the host are drawn
+/// - then: the failure that is shown has two crashes, the trace names them, and repeats the run
+#[test]
+fn sim_390_a_failure_that_needs_two_crashes_shows_two_slow() {
+    let plan = Explore::Seeds { seeds: 0..100, strategy: Strategy::Random };
+    let found = with_crashes(6).explore(plan.clone(), counts).unwrap_err();
+    let text = found.to_string();
+    let listed = text.lines().filter(|line| line.starts_with("fault: crash "));
+    assert_eq!(listed.count(), 2, "{text}");
+    let crashes = found.timeline().events().filter(|event| event.text == "crashes").count();
+    assert_eq!(crashes, 2, "{text}");
+    assert!(found.trace.to_string().contains(" crash@1:"), "{text}");
+    let replay = Strategy::Replay(found.trace.clone());
+    let seed = Explore::Seeds { seeds: found.seed..found.seed + 1, strategy: replay };
+    let again = with_crashes(6).explore(seed, counts);
+    assert!(again.unwrap_err().to_string().contains("it has crashed twice"));
+    // One crash is no failure, and none is drawn unless that is asked for.
+    with_crashes(1).explore(plan.clone(), counts).unwrap();
+    Simulation::default().explore(plan, counts).unwrap();
+}
+
+/// - given: hosts for which crashes, power failures and partitions may be drawn
+/// - when: they run with many seeds
+/// - then: each kind happens at most as often as it may, within the time, and ends; after `calm`
+///   none begins
+#[test]
+fn sim_391_outages_have_bounds() {
+    let (second, mut seen) = (Duration::from_secs(1), [0; 3]);
+    for seed in 0..30 {
+        let faults = Faults::none().crashes(2).power_failures(1).partitions(1);
+        let faults = faults.outages_within(10 * second).outage_length(second..=2 * second);
+        let report = Simulation::new(seed).faults(faults).run(|| {
+            for name in ["a", "b"] {
+                sim::host(name, || {
+                    sleep(Duration::from_secs(3600))?;
+                    Ok(())
+                });
+            }
+            sleep(Duration::from_secs(6)).unwrap();
+            sim::calm();
+            sleep(Duration::from_secs(30)).unwrap();
+        });
+        let timeline = report.timeline();
+        let of = |host: &str, text: &str| {
+            let events = timeline.events().filter(|event| &*event.host == host);
+            events.filter(|event| event.text.contains(text)).cloned().collect::<Vec<_>>()
+        };
+        for host in ["a", "b"] {
+            let stops = [of(host, "crashes"), of(host, "loses its power")];
+            assert!(stops[0].len() <= 2 && stops[1].len() <= 1, "{timeline}");
+            seen[0] += stops[0].len();
+            seen[1] += stops[1].len();
+            let starts = of(host, "starts");
+            assert_eq!(starts.len(), 1 + stops.concat().len(), "{timeline}");
+            for stop in stops.concat() {
+                let next = starts.iter().find(|start| start.at > stop.at).expect("it starts again");
+                assert!((second..=2 * second).contains(&(next.at - stop.at)), "{timeline}");
+                assert!(stop.at <= 6 * second, "{timeline}");
+            }
+        }
+        seen[2] +=
+            timeline.events().filter(|event| event.text.contains("fault: partition ")).count();
+        report.unwrap();
+    }
+    assert!(seen.iter().all(|count| *count > 5), "{seen:?}");
+}
+
+/// - given: a program that fails if two of its own chances come true in a certain place
+/// - when: it is explored
+/// - then: only the chances that the failure needs are left, and the trace names them
+#[test]
+fn sim_392_chances_of_the_program_are_taken_away() {
+    let plan = Explore::Seeds { seeds: 0..200, strategy: Strategy::Random };
+    let found = sim::explore(plan, || {
+        let lost: Vec<bool> = (0..40).map(|_| sim::chance(0.3)).collect();
+        assert!(!(lost[17] && lost[23]), "both are lost");
+    });
+    let found = found.unwrap_err();
+    let text = found.to_string();
+    assert!(found.trace.to_string().contains("chance@0:18,24"), "{text}");
+    assert_eq!(text.lines().filter(|line| line.starts_with("fault: chance ")).count(), 2, "{text}");
+}
+
+/// - given: a program that fails in two ways with the same message, of which one needs fewer faults
+/// - when: a run that fails in the other way is made simpler
+/// - then: it still fails at the same place
+#[test]
+fn sim_393_a_failure_stays_the_same_one() {
+    fn program() {
+        if sim::chance(0.5) && sim::chance(0.5) {
+            panic!("a number is wrong");
+        }
+        // This is the second chance if the first one does not come true.
+        if sim::chance(0.5) {
+            panic!("a number is wrong");
+        }
+    }
+    let mut found = 0;
+    for seed in 0..40 {
+        let first = Simulation::new(seed).run(program);
+        if !first.trace.to_string().contains("chance@0:1,2 ") {
+            continue;
+        }
+        let plan = Explore::Seeds { seeds: seed..seed + 1, strategy: Strategy::Random };
+        let shown = sim::explore(plan, program).unwrap_err();
+        assert!(shown.trace.to_string().contains("chance@0:1,2 "), "{shown}");
+        found += 1;
+    }
+    assert!(found > 3, "{found}");
 }

@@ -196,6 +196,42 @@ fn sim_367_a_foreign_wake_up_under_way() {
     assert!(call.contains("ended the wait of task #1 'waiting'"), "{call}");
 }
 
+/// - given: a thread that begins to wake a task only after all tasks have begun to wait
+/// - when: nothing else would wake one
+/// - then: the run fails with `Foreign`, and not as a deadlock
+#[test]
+fn sim_378_a_foreign_wake_up_that_comes_late() {
+    // The run looks for such a thread for a while. On a busy machine, the thread may come too late.
+    for _ in 0..50 {
+        let (tx, rx) = channel::bounded(0);
+        let (go, may_go) = mpsc::channel();
+        let report = std::thread::scope(|threads| {
+            threads.spawn(move || {
+                may_go.recv().unwrap();
+                // All tasks have begun to wait by now, on most machines.
+                std::thread::sleep(ms(4));
+                // Without a receiver that waits, there is no room.
+                while matches!(tx.try_send(7), Err(channel::TrySendError::Full(_))) {
+                    std::thread::yield_now();
+                }
+            });
+            Simulation::new(1).run(move || {
+                go.send(()).unwrap();
+                rx.recv().map(drop)
+            })
+        });
+        match &report.result {
+            Err(Failure::Foreign { call }) => {
+                assert!(call.contains("ended the wait of task #0"), "{call}");
+                return;
+            }
+            Err(Failure::Deadlock(_)) => {}
+            _ => panic!("{report}"),
+        }
+    }
+    panic!("no round has noticed the thread");
+}
+
 /// - given: a run that has failed, and whose tasks are therefore cancelled
 /// - when: they panic because of that, or ignore it
 /// - then: nothing is printed; the report is the failure

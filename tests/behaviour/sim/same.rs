@@ -191,3 +191,68 @@ fn sim_371_what_a_program_keeps_between_runs() {
     let text = panic_text(|| sim::test(fails_with_some_seeds));
     assert!(text.contains("a multiple of four") && !text.contains(said), "{text}");
 }
+
+/// - given: a program that sends a number which the seed does not decide through a TCP connection, a
+///   Unix socket, a datagram or a pipe, or writes it to a file, and never fails
+/// - when: it is explored
+/// - then: it fails with `NotDeterministic`, and the text names the turn and the task
+#[test]
+fn sim_376_bytes_that_the_seed_does_not_decide() {
+    use ecru::net::{TcpListener, TcpStream, UdpSocket, UnixDatagram, UnixStream};
+    use std::io::Write;
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    // It stands for the time of the machine.
+    static REAL: AtomicU64 = AtomicU64::new(0);
+    let ways: [fn(&[u8]); 6] = [
+        |bytes| {
+            let listener = TcpListener::bind("127.0.0.1:1").unwrap();
+            let mut stream = TcpStream::connect("127.0.0.1:1").unwrap();
+            stream.write_all(bytes).unwrap();
+            drop(listener);
+        },
+        |bytes| UnixStream::pair().unwrap().0.write_all(bytes).unwrap(),
+        |bytes| {
+            let (one, _other) = UnixDatagram::pair().unwrap();
+            one.send(bytes).unwrap();
+        },
+        |bytes| {
+            let socket = UdpSocket::bind("127.0.0.1:1").unwrap();
+            socket.send_to(bytes, "127.0.0.1:1").unwrap();
+        },
+        |bytes| {
+            let (_reader, mut writer) = ecru::io::pipe().unwrap();
+            writer.write_all(bytes).unwrap();
+        },
+        |bytes| ecru::fs::write("file", bytes).unwrap(),
+    ];
+    let plan = sim::Explore::Seeds { seeds: 0..1, strategy: Strategy::Random };
+    for (number, way) in ways.into_iter().enumerate() {
+        let found = sim::explore(plan.clone(), || way(&REAL.fetch_add(1, Relaxed).to_le_bytes()));
+        let found = found.expect_err(&format!("way {number} is not noticed"));
+        assert!(matches!(found.failure, sim::Failure::NotDeterministic), "{found}");
+        let text = found.to_string();
+        for part in ["the program is not deterministic: in a second run", "at turn ", "task #0"] {
+            assert!(text.contains(part), "{part:?} is not in {text}");
+        }
+        // The same bytes are the same run.
+        sim::explore(plan.clone(), || way(b"the same")).unwrap();
+    }
+}
+
+/// - given: a program of which one run in 16 is another one when it is repeated
+/// - when: 100 seeds are explored, and none of them fails
+/// - then: the run is noticed
+#[test]
+fn sim_377_one_in_sixteen_runs_is_repeated() {
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    let runs = AtomicU64::new(0);
+    let plan = sim::Explore::Seeds { seeds: 0..100, strategy: Strategy::Random };
+    let found = sim::explore(plan, || {
+        // The first run and its repetition, and fifteen others.
+        let is_late = runs.fetch_add(1, Relaxed) > 17;
+        (0..1 + u64::from(is_late) * runs.load(Relaxed)).for_each(|_| sim::point());
+    });
+    let found = found.unwrap_err();
+    assert!(matches!(found.failure, sim::Failure::NotDeterministic), "{found}");
+    assert!(found.seed <= 32 && found.to_string().contains("not deterministic"), "{found}");
+}

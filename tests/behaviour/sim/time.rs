@@ -2,10 +2,11 @@
 
 use super::simulate;
 use ecru::schedule::{Delay, Jitter};
-use ecru::sim::{self, Simulation};
+use ecru::sim::{self, Simulation, Strategy};
 use ecru::time::{Timer, TimerState, interval};
 use ecru::{Retry, Schedule, Source, channel};
 use std::io;
+use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -212,4 +213,50 @@ fn sim_28_limits() {
         assert_eq!(channel::after(secs(2)).recv(), Ok(deadline + secs(2)));
     });
     report.unwrap();
+}
+
+/// - given: one task or several that wait for a time, for a message or for another task in loops of
+///   `yield_now`
+/// - when: nothing else can run
+/// - then: time goes on, by either strategy, and the times are exact
+#[test]
+fn sim_394_loops_of_yields_let_time_pass() {
+    let second = Duration::from_secs(1);
+    let poll = |done: &dyn Fn() -> bool| {
+        while !done() {
+            ecru::yield_now().unwrap();
+        }
+    };
+    for strategy in [Strategy::Random, Strategy::Pct { depth: 3 }] {
+        for seed in 0..4 {
+            let report = Simulation::new(seed).strategy(strategy.clone()).run(|| {
+                let (tx, rx) = ecru::channel::bounded(1);
+                ecru::scope(|s| {
+                    s.spawn(|| poll(&|| sim::elapsed() >= 2 * second));
+                    s.spawn(|| {
+                        ecru::sleep(second).unwrap();
+                        tx.send(7).unwrap();
+                        ecru::sleep(2 * second).unwrap();
+                    });
+                    poll(&|| rx.try_recv().is_ok());
+                    assert_eq!(sim::elapsed(), second);
+                });
+                // Two loops that only wait for each other need no time.
+                let turn = std::sync::atomic::AtomicU32::new(0);
+                ecru::scope(|s| {
+                    for own in 0..2 {
+                        let turn = &turn;
+                        s.spawn(move || {
+                            for _ in 0..50 {
+                                poll(&|| turn.load(SeqCst) % 2 == own);
+                                turn.fetch_add(1, SeqCst);
+                            }
+                        });
+                    }
+                });
+                sim::elapsed()
+            });
+            assert_eq!(report.unwrap(), 3 * second);
+        }
+    }
 }

@@ -13,6 +13,7 @@ mod many;
 mod names;
 mod notes;
 mod streams;
+mod timeline;
 
 use ecru::net::{TcpListener, TcpStream};
 use ecru::sim::{self, Host, Simulation, Strategy};

@@ -6,8 +6,10 @@ use ecru_sim_libc as _;
 mod clocks;
 #[path = "../../../../tests/common/mod.rs"]
 mod common;
+mod crates;
 mod processes;
 mod random;
+mod refused;
 mod threads;
 
 use ecru::sim::Simulation;

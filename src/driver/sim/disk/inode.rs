@@ -2,6 +2,7 @@
 
 use super::stored::Stored;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 /// The number of an inode, which is never used again.
@@ -27,6 +28,8 @@ pub(super) struct Inode {
     pub(super) mentions: u32,
     /// The open files that have a lock on this file, and whether it is exclusive.
     pub(super) locks: Vec<(u64, bool)>,
+    /// The path by which it was opened the last time.
+    pub(super) opened_as: Option<Arc<str>>,
 }
 
 #[derive(Debug)]
@@ -105,6 +108,7 @@ impl Inode {
             opens: 0,
             mentions: 0,
             locks: Vec::new(),
+            opened_as: None,
         }
     }
 

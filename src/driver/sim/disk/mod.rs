@@ -39,7 +39,7 @@ mod tests;
 mod walk;
 mod whole;
 
-use super::{Draws, HostId};
+use super::{Draws, HostId, Journal};
 use inode::{Directory, Inode, Name, Node};
 use open::{Open, Pending};
 use std::collections::BTreeMap;
@@ -59,6 +59,7 @@ pub(crate) struct Context<'a> {
     /// The host of the disk.
     pub(crate) host: HostId,
     pub(crate) draws: &'a mut Draws,
+    pub(crate) journal: &'a mut Journal,
     pub(crate) faults: &'a DiskFaults,
     /// The number of descriptors of the host that are none of files.
     pub(crate) sockets: usize,

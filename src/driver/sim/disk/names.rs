@@ -62,12 +62,16 @@ impl Disk {
             return self.open_unnamed(path, flags, mode, context.now);
         }
         match self.find_or_create(path, flags, mode, context.now)? {
-            Found::Created(ino) => Ok(self.open_inode(ino, flags)),
+            Found::Created(ino) => {
+                self.inode_mut(ino).opened_as = Some(String::from_utf8_lossy(path).into());
+                Ok(self.open_inode(ino, flags))
+            }
             Found::Existing(ino) => {
                 self.check_open(ino, flags)?;
                 if has(flags, libc::O_TRUNC) && self.inode(ino).kind() == Kind::File {
                     self.change(ino, context.now, |stored| stored.set_length(0));
                 }
+                self.inode_mut(ino).opened_as = Some(String::from_utf8_lossy(path).into());
                 Ok(self.open_inode(ino, flags))
             }
         }

@@ -4,7 +4,8 @@ use super::content::{LONGEST, PAGE};
 use super::inode::{Attributes, Facts, Ino, Inode, Kind, Node};
 use super::stored::Stored;
 use super::{Context, Disk, DiskFaults, fail};
-use crate::driver::sim::FaultKind;
+use crate::base::clock;
+use crate::driver::sim::{FaultKind, Incident};
 use std::collections::BTreeMap;
 use std::io::{self, SeekFrom};
 use std::time::SystemTime;
@@ -150,6 +151,7 @@ impl Disk {
         if count == 0 {
             return fail(libc::ENOSPC);
         }
+        context.journal.note_slice(&bytes[..count]);
         self.change(ino, context.now, |stored| stored.write(from, &bytes[..count]));
         if at.is_none() {
             self.move_to(file, from + count as u64);
@@ -327,6 +329,9 @@ impl Disk {
             return Err(libc::EIO);
         }
         write_inode(inode, data_only, upto);
+        if let Some(file) = inode.opened_as.clone() {
+            context.journal.note(clock::common_now(), context.host, Incident::Synced { file });
+        }
         if context.faults.journals_names {
             self.commit_all(u64::MAX);
         } else if self.inode(ino).is_directory() {

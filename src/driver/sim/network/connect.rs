@@ -4,7 +4,7 @@ use super::host::{HostId, Protocol, Route, destination};
 use super::link::SLOW;
 use super::name::{Domain, Name, UnixName};
 use super::stream::{Attempt, Endpoint, Queue, Segment, State, Stream};
-use super::{Ctx, Event, FaultKind, Id, Kind, Network, Outcome, Transport};
+use super::{Ctx, Event, FaultKind, Id, Incident, Kind, Network, Outcome, Transport};
 use rustix::io::Errno;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -149,6 +149,9 @@ impl Network {
         let attempt = Attempt { to, host, began: ctx.now, server: None };
         let stream = self.stream_mut(id).ok_or(Errno::NOTSOCK)?;
         stream.state = State::Connecting(attempt);
+        if let Some(host) = host {
+            ctx.note((own, host), |to| Incident::Connects { to });
+        }
         if host.is_none() {
             ctx.later(ctx.now + SEARCH, Event::Failed(id, Errno::HOSTUNREACH));
         } else {
@@ -345,6 +348,7 @@ impl Network {
             return self.repeat_request(ctx, client, attempt);
         };
         let exists = self.sockets.contains_key(&server);
+        ctx.note((own, host), |to| Incident::Connected { to });
         self.connected(client, server, host, Name::Internet(to));
         if exists {
             self.send_segment(ctx, client, Segment::Open);
@@ -372,6 +376,9 @@ impl Network {
     }
 
     pub(super) fn attempt_failed(&mut self, ctx: &mut Ctx<'_>, client: Id, error: Errno) {
+        if let Some(path) = self.attempt_path(client) {
+            ctx.note(path, |to| Incident::NotConnected { to });
+        }
         let Some(attempt) = self.attempt_mut(client) else { return };
         if let Some(server) = attempt.server {
             self.sockets.remove(&server);

@@ -6,7 +6,7 @@
 use super::host::{HostId, Place, Protocol, Route, destination};
 use super::name::{Domain, Name, UnixName};
 use super::stream::copy_in;
-use super::{Ctx, Event, Id, Kind, Network, Outcome, Received};
+use super::{Ctx, Event, Id, Incident, Kind, Network, Outcome, Received};
 use crate::driver::request::{OptionKind, OptionValue};
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -200,6 +200,7 @@ impl Network {
         let mut bytes = VecDeque::with_capacity(length);
         copy_in(&mut bytes, length, buffers);
         let bytes = Vec::from(bytes).into_boxed_slice();
+        ctx.journal.note_bytes(length, buffers);
         match (to, peer) {
             (Some(Name::Internet(to)), _) => self.send_udp(ctx, id, *to, bytes)?,
             (None, Some(Peer::Internet(Name::Internet(to)))) => {
@@ -260,6 +261,7 @@ impl Network {
             self.deliver_datagram(ctx, traveller);
             return Ok(());
         }
+        ctx.note((own, host), |to| Incident::SendsDatagram { to, bytes: length });
         let [first, second] = self.datagram_arrivals(ctx, (own, host), length);
         let copy = second.map(|at| (at, Traveller { bytes: traveller.bytes.clone(), ..traveller }));
         for (at, traveller) in first.map(|at| (at, traveller)).into_iter().chain(copy) {
@@ -279,6 +281,8 @@ impl Network {
             self.keep_held(from, to, number);
         } else if !self.is_blocked(from, to) {
             self.deliver_datagram(ctx, traveller);
+        } else {
+            ctx.note((to, from), |from| Incident::Drops { from, why: "the link is cut" });
         }
     }
 
@@ -290,6 +294,8 @@ impl Network {
         let Some(receiver) = receiver
             .filter(|id| self.datagrams(*id).is_some_and(|datagrams| datagrams.accepts(&from)))
         else {
+            let why = "no socket receives from there";
+            ctx.note((host, from_host), |from| Incident::Drops { from, why });
             let at = ctx.now + self.least_latency(host, from_host);
             if host == from_host {
                 self.undelivered(ctx, sender, to);
@@ -302,8 +308,12 @@ impl Network {
         let limit = socket.options.receive_buffer();
         let Kind::Datagram(datagrams) = &mut socket.kind else { return };
         if datagrams.queued + bytes.len() + OVERHEAD > limit {
+            let why = "the buffer is full";
+            ctx.note((host, from_host), |from| Incident::Drops { from, why });
             return;
         }
+        let length = bytes.len();
+        ctx.note((host, from_host), |from| Incident::ReceivesDatagram { from, bytes: length });
         datagrams.take(Datagram { from, bytes });
         self.wake_readers(ctx, receiver);
     }

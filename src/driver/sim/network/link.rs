@@ -6,7 +6,7 @@
 //! lost then, or kept if the link is held.
 
 use super::host::HostId;
-use super::{Ctx, Event, FaultKind, Id, Network};
+use super::{Ctx, Event, FaultKind, Id, Incident, Network};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
@@ -65,6 +65,8 @@ const OVERTAKEN: u32 = 4;
 pub(super) struct Direction {
     settings: LinkSettings,
     is_partitioned: bool,
+    /// The partitions that the seed has drawn.
+    cuts: u32,
     is_held: bool,
     /// When the line is free for the next packet, if the bandwidth is limited.
     free_at: Option<Instant>,
@@ -94,6 +96,7 @@ impl Links {
         self.directions.entry((from, to)).or_insert_with(|| Direction {
             settings: usual.clone(),
             is_partitioned: false,
+            cuts: 0,
             is_held: false,
             free_at: None,
             stalled: Vec::new(),
@@ -142,7 +145,7 @@ impl Network {
         }
         let is_up = self.is_up(to);
         let direction = self.links.direction(from, to);
-        !is_up || direction.is_partitioned || direction.is_held
+        !is_up || direction.is_partitioned || direction.cuts > 0 || direction.is_held
     }
 
     pub(super) fn is_held(&mut self, from: HostId, to: HostId) -> bool {
@@ -247,14 +250,36 @@ impl Network {
     pub(crate) fn partition(&mut self, ctx: &mut Ctx<'_>, from: HostId, to: HostId) {
         if from != to {
             self.links.direction(from, to).is_partitioned = true;
+            ctx.note((to, from), |from| Incident::CutOff { from });
             self.probe(ctx);
+        }
+    }
+
+    /// Stops everything that travels between two hosts, until this has been [mended](Network::mend).
+    pub(crate) fn cut(&mut self, ctx: &mut Ctx<'_>, one: HostId, other: HostId) {
+        for (from, to) in [(one, other), (other, one)] {
+            self.links.direction(from, to).cuts += 1;
+            ctx.note((to, from), |from| Incident::CutOff { from });
+        }
+        self.probe(ctx);
+    }
+
+    /// Ends what [`cut`](Network::cut) has begun.
+    pub(crate) fn mend(&mut self, ctx: &mut Ctx<'_>, one: HostId, other: HostId) {
+        ctx.note((one, other), |other| Incident::Mended { other });
+        for (from, to) in [(one, other), (other, one)] {
+            let cuts = &mut self.links.direction(from, to).cuts;
+            *cuts = cuts.saturating_sub(1);
+            self.go_on(ctx, from, to);
         }
     }
 
     /// Ends all partitions.
     pub(crate) fn heal(&mut self, ctx: &mut Ctx<'_>) {
+        ctx.journal.note(ctx.now, HostId::ROOT, Incident::Healed);
         for (from, to) in self.links.all() {
-            self.links.direction(from, to).is_partitioned = false;
+            let direction = self.links.direction(from, to);
+            (direction.is_partitioned, direction.cuts) = (false, 0);
             self.go_on(ctx, from, to);
         }
     }
@@ -264,10 +289,12 @@ impl Network {
         for (from, to) in [(one, other), (other, one)] {
             self.links.direction(from, to).is_held = true;
         }
+        ctx.note((one, other), |other| Incident::Held { other });
         self.probe(ctx);
     }
 
     pub(crate) fn release(&mut self, ctx: &mut Ctx<'_>, one: HostId, other: HostId) {
+        ctx.note((one, other), |other| Incident::Released { other });
         for (from, to) in [(one, other), (other, one)] {
             self.links.direction(from, to).is_held = false;
             self.go_on(ctx, from, to);
@@ -277,6 +304,7 @@ impl Network {
     /// Ends all faults: partitions and held links, losses, and what is drawn.
     pub(crate) fn calm(&mut self, ctx: &mut Ctx<'_>) {
         self.is_calm = true;
+        ctx.journal.note(ctx.now, HostId::ROOT, Incident::Calm);
         for (from, to) in self.links.all() {
             self.links.direction(from, to).is_held = false;
         }

@@ -47,7 +47,7 @@ mod stream;
 mod tests;
 mod travel;
 
-use super::{Draws, FaultKind, Watcher};
+use super::{Draws, FaultKind, Incident, Journal, Watcher};
 use crate::base::random::Generator;
 use crate::driver::op::Interest;
 use crate::driver::request::{OptionKind, OptionValue};
@@ -112,6 +112,7 @@ pub(crate) enum Event {
 pub(crate) struct Ctx<'a> {
     pub(in crate::driver) now: Instant,
     pub(in crate::driver) draws: &'a mut Draws,
+    pub(in crate::driver) journal: &'a mut Journal,
     /// What happens later.
     pub(in crate::driver) later: &'a mut Vec<(Instant, Event)>,
     /// What does not happen any more, and was to happen then.
@@ -128,6 +129,14 @@ impl Ctx<'_> {
     /// Takes back something that was to happen at this time.
     fn withdraw(&mut self, at: Instant, event: Event) {
         self.withdrawn.push((at, event));
+    }
+
+    /// Notes what the first host does with the other one, or what happens to it, unless they are
+    /// the same.
+    fn note(&mut self, (own, other): (HostId, HostId), what: impl FnOnce(HostId) -> Incident) {
+        if own != other {
+            self.journal.note(self.now, own, what(other));
+        }
     }
 
     /// Draws whether a fault strikes what the first host does with the other one. Returns a

@@ -164,6 +164,7 @@ impl Network {
         let count = if length <= PAGE { count } else { ctx.draws.part_of(host, count, short) };
         end.fill(count, length);
         copy_in(&mut end.bytes, count, buffers);
+        ctx.journal.note_bytes(count, buffers);
         self.wake_readers(ctx, reader);
         Ok(count)
     }

@@ -9,7 +9,9 @@
 
 use super::host::Place;
 use super::name::{Domain, Name};
-use super::{Ctx, Event, FaultKind, HostId, Id, Kind, Network, Outcome, SMALL, Socket, WINDOW};
+use super::{
+    Ctx, Event, FaultKind, HostId, Id, Incident, Kind, Network, Outcome, SMALL, Socket, WINDOW,
+};
 use crate::driver::request::OptionKind;
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -423,6 +425,8 @@ impl Network {
         }
         let count = ctx.draws.part_of(path.0, length.min(room), faults.short);
         let Some(end) = self.end_mut(id) else { return Err(Errno::CANCELED) };
+        ctx.journal.note_bytes(count, buffers);
+        ctx.note(path, |to| Incident::Sends { to, bytes: count });
         end.unread += count;
         match end.peer {
             Some(peer) => {

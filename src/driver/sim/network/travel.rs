@@ -3,7 +3,7 @@
 use super::host::HostId;
 use super::link::Stalled;
 use super::stream::Segment;
-use super::{ANSWER_LIMIT, Ctx, Event, Id, Kind, Network};
+use super::{ANSWER_LIMIT, Ctx, Event, Id, Incident, Kind, Network};
 use rustix::io::Errno;
 use std::time::{Duration, Instant};
 
@@ -152,6 +152,7 @@ impl Network {
                 return;
             }
             end.is_stalled = true;
+            ctx.note((own, other), |from| Incident::HeldUp { from });
             // An answer is expected to all but the news that a connection stands.
             let expects_answer = end.segments.iter().any(|(_, what)| *what != Segment::Open);
             self.stall(other, own, Stalled::Arrival(id));
@@ -191,6 +192,13 @@ impl Network {
 
     /// One segment arrives.
     fn deliver(&mut self, ctx: &mut Ctx<'_>, id: Id, segment: Segment) {
+        if let Some(path) = self.path(id) {
+            match segment {
+                Segment::Bytes(bytes) => ctx.note(path, |from| Incident::Receives { from, bytes }),
+                Segment::End => ctx.note(path, |from| Incident::StreamEnds { from }),
+                Segment::Open | Segment::Reset => {}
+            }
+        }
         match segment {
             Segment::Open => self.opened(ctx, id),
             Segment::Bytes(_) if self.end_mut(id).is_some_and(|end| end.refuses_data()) => {
@@ -261,6 +269,9 @@ impl Network {
         }
         end.is_over = true;
         end.peer = None;
+        if let Some(path) = self.path(id) {
+            ctx.note(path, |to| Incident::Broken { to });
+        }
         self.calm_down(ctx, id);
         self.forget_segments(id);
         if let Some(socket) = self.sockets.get_mut(&id) {

@@ -6,7 +6,7 @@ mod kernel;
 mod power;
 
 use super::{Context, Disk, DiskFaults, Home, OpenFile};
-use crate::driver::sim::{Draws, HostId};
+use crate::driver::sim::{Draws, HostId, Journal};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -68,7 +68,8 @@ impl Machine {
     fn call<T>(&mut self, call: impl FnOnce(&mut Disk, &mut Context<'_>) -> T) -> T {
         let Machine { disk, faults, draws, begun, .. } = self;
         let now = SystemTime::UNIX_EPOCH + NOW;
-        call(disk, &mut Context { now, host: HostId::ROOT, draws, faults, sockets: 0, begun })
+        let (host, journal) = (HostId::ROOT, &mut Journal::default());
+        call(disk, &mut Context { now, host, draws, journal, faults, sockets: 0, begun })
     }
 
     fn open(&mut self, path: &str, flags: i32) -> io::Result<OpenFile> {

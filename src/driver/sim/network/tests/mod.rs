@@ -60,7 +60,10 @@ impl Lab {
     fn with<T>(&mut self, f: impl FnOnce(&mut Network, &mut Ctx<'_>) -> T) -> T {
         let (mut later, mut withdrawn) = (Vec::new(), Vec::new());
         let (now, draws, woken) = (self.now, &mut self.draws, &mut self.told);
-        let mut ctx = Ctx { now, draws, later: &mut later, withdrawn: &mut withdrawn, woken };
+        let (journal, later_ref) = (&mut Journal::default(), &mut later);
+        let withdrawn_ref = &mut withdrawn;
+        let mut ctx =
+            Ctx { now, draws, journal, later: later_ref, withdrawn: withdrawn_ref, woken };
         let result = f(&mut self.network, &mut ctx);
         for (at, event) in later {
             assert!(at >= self.now, "nothing happens in the past");

@@ -1,0 +1,246 @@
+//! What has happened in a run, by virtual time and host.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::drawn::Faults;
+use super::pilot::Record;
+use crate::driver::{Entry, HostId, Incident, ROOT_NAME};
+
+/// The most events that a message shows.
+const MOST: usize = 24;
+
+/// What has happened to the hosts of a run, in the order of virtual time:
+/// [`Report::timeline`](super::Report::timeline).
+///
+/// Its text has a line for each event, with the virtual time and the host. The events are what
+/// hosts have sent to each other and received, connections, faults, partitions, crashes and
+/// restarts, synced files, and what the program has [noted](super::note). What a host sends to
+/// itself is no event. The last event of a failed run is the failure.
+///
+/// # Examples
+/// ```
+/// use ecru::net::UdpSocket;
+/// use ecru::sim::{self, Simulation};
+///
+/// let report = Simulation::new(1).run(|| {
+///     let receiver = sim::host("receiver", || {
+///         UdpSocket::bind("0.0.0.0:1")?.recv(&mut [0; 8])?;
+///         Ok(())
+///     });
+///     sim::settle();
+///     sim::note("the request");
+///     UdpSocket::bind("0.0.0.0:1").unwrap().send_to(b"text", "receiver:1").unwrap();
+///     ecru::sleep(std::time::Duration::from_secs(1)).unwrap();
+///     receiver.crash();
+/// });
+/// let text = report.timeline().to_string();
+/// let lines: Vec<&str> = text.lines().collect();
+/// assert_eq!(lines[1], "0ns  root      note: the request");
+/// assert_eq!(lines[2], "0ns  root      sends a datagram of 4 bytes to 'receiver'");
+/// assert_eq!(lines[3], "1ms  receiver  receives a datagram of 4 bytes from 'root'");
+/// assert_eq!(lines[4], "1s   receiver  crashes");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Timeline {
+    events: Vec<TimelineEvent>,
+    left_out: u64,
+}
+
+/// An event of a [`Timeline`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TimelineEvent {
+    /// The virtual time.
+    pub at: Duration,
+    /// The host that has done something, or to which something has happened. What concerns all
+    /// hosts happens to `root`.
+    pub host: Arc<str>,
+    /// The host at the other end of what was sent, received, connected or cut.
+    pub other: Option<Arc<str>>,
+    /// What has happened.
+    pub text: String,
+}
+
+impl Timeline {
+    /// Returns the events.
+    pub fn events(&self) -> impl Iterator<Item = &TimelineEvent> {
+        self.events.iter()
+    }
+
+    /// Returns the number of events before the first one that were not kept. The last 262,144
+    /// events of a run are kept.
+    #[must_use]
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// Writes the events from this place on.
+    fn write(&self, f: &mut fmt::Formatter<'_>, from: usize) -> fmt::Result {
+        let shown = &self.events[from..];
+        let time = |event: &TimelineEvent| format!("{:?}", event.at);
+        let times = shown.iter().map(|event| time(event).chars().count()).max().unwrap_or(0);
+        let hosts = shown.iter().map(|event| event.host.chars().count()).max().unwrap_or(0);
+        for (place, event) in shown.iter().enumerate() {
+            let line_break = if place == 0 { "" } else { "\n" };
+            let TimelineEvent { host, text, .. } = event;
+            write!(f, "{line_break}{:<times$}  {host:<hosts$}  {text}", time(event))?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Timeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, 0)
+    }
+}
+
+/// The last events of a run, as messages show them: after a line break, and nothing if there are
+/// none beside the failure.
+pub(super) struct LastEvents<'r>(pub(super) &'r Record);
+
+impl fmt::Display for LastEvents<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Faults are listed without a timeline, too.
+        if self.0.history.as_ref().is_none_or(|history| history.entries.len() <= 1) {
+            return Ok(());
+        }
+        let timeline = self.0.timeline();
+        let count = timeline.events.len();
+        match count.saturating_sub(MOST) as u64 + timeline.left_out {
+            0 => f.write_str("\ntimeline:\n")?,
+            before => {
+                write!(f, "\nthe last {MOST} events of the timeline, after {before} others:\n")?
+            }
+        }
+        timeline.write(f, count.saturating_sub(MOST))
+    }
+}
+
+/// What a timeline is made of.
+#[derive(Debug)]
+pub(super) struct History {
+    pub(super) start: Instant,
+    pub(super) entries: Vec<Entry>,
+    pub(super) left_out: u64,
+    /// The texts of the notes, by their numbers.
+    pub(super) notes: Vec<String>,
+}
+
+impl Record {
+    /// Returns the name of a host.
+    pub(super) fn host(&self, HostId(number): HostId) -> &str {
+        self.hosts.get(usize::from(number)).map_or(ROOT_NAME, |name| name)
+    }
+
+    /// Makes the timeline of the run.
+    pub(super) fn timeline(&self) -> Timeline {
+        let Some(history) = &self.history else { return Timeline::default() };
+        let names: Vec<Arc<str>> = self.hosts.iter().map(|name| Arc::from(&**name)).collect();
+        let name = |HostId(number)| {
+            let name = names.get(usize::from(number)).cloned();
+            name.unwrap_or_else(|| Arc::from(ROOT_NAME))
+        };
+        let faults = self.drawn.iter().map(|struck| TimelineEvent {
+            at: struck.at,
+            host: name(HostId(struck.fault.host)),
+            other: struck.to.map(name),
+            text: format!("fault: {}", Faults(self).what(struck)),
+        });
+        let others = history.entries.iter().map(|entry| {
+            let other = other_of(&entry.what);
+            let (host, other) = (name(entry.host), other.map(name));
+            let at = entry.at.saturating_duration_since(history.start);
+            let text = text(&entry.what, other.as_deref().unwrap_or_default(), &history.notes);
+            TimelineEvent { at, host, other, text }
+        });
+        // A fault comes before what follows from it.
+        let mut events: Vec<TimelineEvent> = faults.chain(others).collect();
+        events.sort_by_key(|event| event.at);
+        Timeline { events, left_out: history.left_out }
+    }
+}
+
+/// Returns the host at the other end.
+fn other_of(what: &Incident) -> Option<HostId> {
+    match *what {
+        Incident::Sends { to, .. }
+        | Incident::SendsDatagram { to, .. }
+        | Incident::Connects { to }
+        | Incident::Connected { to }
+        | Incident::NotConnected { to }
+        | Incident::Broken { to } => Some(to),
+        Incident::Receives { from, .. }
+        | Incident::ReceivesDatagram { from, .. }
+        | Incident::Drops { from, .. }
+        | Incident::HeldUp { from }
+        | Incident::StreamEnds { from }
+        | Incident::CutOff { from } => Some(from),
+        Incident::Mended { other } | Incident::Held { other } | Incident::Released { other } => {
+            Some(other)
+        }
+        Incident::Healed
+        | Incident::Calm
+        | Incident::Synced { .. }
+        | Incident::Started
+        | Incident::Crashes
+        | Incident::LosesPower
+        | Incident::Pauses
+        | Incident::Resumes
+        | Incident::Drifts { .. }
+        | Incident::Notes(_)
+        | Incident::Fails => None,
+    }
+}
+
+/// Says what has happened.
+fn text(what: &Incident, other: &str, notes: &[String]) -> String {
+    match what {
+        Incident::Sends { bytes, .. } => format!("sends {} to '{other}'", Bytes(*bytes)),
+        Incident::SendsDatagram { bytes, .. } => {
+            format!("sends a datagram of {} to '{other}'", Bytes(*bytes))
+        }
+        Incident::Receives { bytes, .. } => format!("receives {} from '{other}'", Bytes(*bytes)),
+        Incident::ReceivesDatagram { bytes, .. } => {
+            format!("receives a datagram of {} from '{other}'", Bytes(*bytes))
+        }
+        Incident::Drops { why, .. } => format!("drops a datagram from '{other}': {why}"),
+        Incident::HeldUp { .. } => format!("does not get what '{other}' has sent, for now"),
+        Incident::Connects { .. } => format!("asks '{other}' for a connection"),
+        Incident::Connected { .. } => format!("is connected to '{other}'"),
+        Incident::NotConnected { .. } => format!("cannot connect to '{other}'"),
+        Incident::StreamEnds { .. } => format!("gets the end of a stream from '{other}'"),
+        Incident::Broken { .. } => format!("loses a connection to '{other}'"),
+        Incident::CutOff { .. } => format!("is cut off from what '{other}' sends"),
+        Incident::Mended { .. } => format!("the partition from '{other}' ends"),
+        Incident::Healed => String::from("all partitions end"),
+        Incident::Held { .. } => format!("the link to '{other}' is held"),
+        Incident::Released { .. } => format!("the link to '{other}' is released"),
+        Incident::Calm => String::from("all faults end"),
+        Incident::Synced { file } => format!("has synced '{file}'"),
+        Incident::Started => String::from("starts"),
+        Incident::Crashes => String::from("crashes"),
+        Incident::LosesPower => String::from("loses its power"),
+        Incident::Pauses => String::from("pauses"),
+        Incident::Resumes => String::from("resumes"),
+        Incident::Drifts { parts_per_million } => {
+            format!("has a clock that drifts by {parts_per_million} millionths from now on")
+        }
+        Incident::Notes(number) => {
+            format!("note: {}", notes.get(*number).map_or("", String::as_str))
+        }
+        Incident::Fails => String::from("the run fails"),
+    }
+}
+
+/// A number of bytes.
+struct Bytes(usize);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Bytes(count) = *self;
+        write!(f, "{count} byte{}", if count == 1 { "" } else { "s" })
+    }
+}
