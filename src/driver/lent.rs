@@ -21,6 +21,7 @@ pub(crate) struct LentOp<'a> {
 }
 
 impl<'a> LentOp<'a> {
+    #[inline]
     fn new(op: Op<'a>) -> LentOp<'a> {
         LentOp { op, memory: PhantomData }
     }
@@ -132,6 +133,7 @@ pub(crate) struct LentCall<'a> {
 }
 
 impl<'a> LentCall<'a> {
+    #[inline]
     fn new(call: FileCall) -> LentCall<'a> {
         LentCall { call, memory: PhantomData }
     }
