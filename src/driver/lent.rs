@@ -21,6 +21,7 @@ pub(crate) struct LentOp<'a> {
 }
 
 impl<'a> LentOp<'a> {
+    #[inline]
     fn new(op: Op<'a>) -> LentOp<'a> {
         LentOp { op, memory: PhantomData }
     }
@@ -142,6 +143,7 @@ pub(crate) struct LentCall<'a> {
 }
 
 impl<'a> LentCall<'a> {
+    #[inline]
     fn new(call: FileCall) -> LentCall<'a> {
         LentCall { call, memory: PhantomData }
     }

@@ -40,6 +40,7 @@ cargo xtask <check>
   loom        the waiting protocols, model-checked
   baton       the behaviour tests with each coroutine on a thread of its own
   asan        tests under AddressSanitizer (needs nightly); names of suites may follow
+  aarch64     tests on an emulated ARM processor (needs Debian's rustc-web); names of tests may follow
   miri        behaviour tests in Rust's interpreter (needs nightly with miri); names of tests may follow
   swarm       the behaviour tests and others in simulations, with two seeds; --runs N for N simulations, optimized
   slopes      instructions per operation against the stored counts; --bless stores today's
@@ -72,6 +73,7 @@ fn main() -> ExitCode {
         ["loom"] => vec![("loom", steps::loom(root))],
         ["miri", ref topics @ ..] => vec![("miri", steps::miri(root, topics))],
         ["asan", ref suites @ ..] => vec![("asan", steps::asan(root, suites))],
+        ["aarch64", ref topics @ ..] => vec![("aarch64", steps::aarch64(root, topics))],
         ["baton"] => vec![("baton", steps::baton(root))],
         ["swarm"] => vec![("swarm", swarm::check(root, &tree, None))],
         ["swarm", "--runs", runs] => vec![("swarm", swarm::check(root, &tree, Some(runs)))],

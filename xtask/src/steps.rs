@@ -52,8 +52,9 @@ pub(crate) fn miri(root: &Path, topics: &[&str]) -> Outcome {
     let topics = if topics.is_empty() { &FOR_MIRI[..] } else { topics };
     let mut command = Command::new("rustup");
     command.args(["run", "nightly", "cargo", "miri", "test", "--test", "behaviour", "--"]);
-    // The service thread never ends, which Miri reports as a leak. Tree borrows are needed because a
-    // node of an intrusive list is reached through its link, which the older model does not allow.
+    // The service thread never ends, which Miri reports as a leak. Tree borrows are needed because
+    // a node of an intrusive list is reached through its link, which the older model does not
+    // allow.
     let flags = "-Zmiri-disable-isolation -Zmiri-ignore-leaks -Zmiri-tree-borrows";
     command.args(topics).current_dir(root).env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
     command.env("MIRIFLAGS", flags).env("CARGO_TARGET_DIR", target_folder(root, "miri"));
@@ -63,8 +64,8 @@ pub(crate) fn miri(root: &Path, topics: &[&str]) -> Outcome {
 /// The suites that run under AddressSanitizer unless others are named.
 const FOR_ASAN: [&str; 2] = ["coroutine", "attack"];
 
-/// Tests that cannot pass under AddressSanitizer: its functions need more stack than the smallest one has, its memory counts, and
-/// it has frames of its own in a backtrace.
+/// Tests that cannot pass under AddressSanitizer. Its functions need more stack than the smallest
+/// stack has, its memory counts, and a backtrace contains its frames.
 const NOT_FOR_ASAN: [&str; 4] = [
     "coroutine_14_own_stack",
     "task_27_million_unstarted_slow",
@@ -72,10 +73,12 @@ const NOT_FOR_ASAN: [&str; 4] = [
     "task_64_backtrace_without_own_frames",
 ];
 
-/// `cargo xtask asan`: tests on the native switch under AddressSanitizer. Needs a nightly toolchain, but not the sources of std.
+/// `cargo xtask asan` runs tests on the native switch under AddressSanitizer. It needs a nightly
+/// toolchain, but not the sources of std.
 ///
-/// Only memory outside of the stacks is watched. The sanitizer does not know ecru's stacks: it would move locals to a stack of its
-/// own, where `suspend` does not find them, and it would not notice that a panic has left the frames of a stack.
+/// Only memory outside of the stacks is watched. The sanitizer does not know ecru's stacks. It
+/// would move locals to a stack of its own, where `suspend` does not find them, and it would not
+/// notice that a panic has left the frames of a stack.
 pub(crate) fn asan(root: &Path, suites: &[&str]) -> Outcome {
     let suites = if suites.is_empty() { &FOR_ASAN[..] } else { suites };
     let mut command = Command::new("rustup");
@@ -90,6 +93,33 @@ pub(crate) fn asan(root: &Path, suites: &[&str]) -> Outcome {
     command.env("ASAN_OPTIONS", "detect_leaks=0:detect_stack_use_after_return=0");
     command.env("CARGO_TARGET_DIR", target_folder(root, "asan"));
     tests("tests under AddressSanitizer", run(&mut command))
+}
+
+/// Tests that cannot pass in the emulator. It has no io_uring and not all of epoll, which the tests
+/// of the drivers need. Its own tables fill the memory if terabytes are mapped, or the memory is
+/// limited.
+const NOT_FOR_QEMU: [&str; 3] =
+    ["driver::", "coroutine_16_stack_cannot_be_mapped", "a_short_text_does_not_fill_the_memory"];
+
+/// `cargo xtask aarch64` runs the library's own tests and those of coroutines on an emulated ARM
+/// processor, and compiles the library for RISC-V. Debian's `rustc-web` and `rust-web-src` compile
+/// std for both, and `qemu-user` emulates.
+pub(crate) fn aarch64(root: &Path, topics: &[&str]) -> Outcome {
+    let with_std = |action: &str, target: &str| {
+        let mut command = cargo(root, &[action, "--package", "ecru", "-Zbuild-std", "--lib"]);
+        command.args(["--features", "sim", "--target", target]);
+        command.env("RUSTC", "/usr/bin/rustc").env("RUSTC_BOOTSTRAP", "1");
+        command.env("CARGO_TARGET_DIR", target_folder(root, "aarch64"));
+        command
+    };
+    let (linker, emulator) = ("aarch64-linux-gnu-gcc", "qemu-aarch64 -L /usr/aarch64-linux-gnu");
+    let mut tested = with_std("test", "aarch64-unknown-linux-gnu");
+    tested.args(["--test", "coroutine", "--"]).args(topics);
+    tested.args(NOT_FOR_QEMU.iter().flat_map(|test| ["--skip", test]));
+    tested.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", linker);
+    tested.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", emulator);
+    let compiled = run(&mut with_std("check", "riscv64gc-unknown-linux-gnu"));
+    tests("tests on aarch64", compiled.and_then(|_| run(&mut tested)))
 }
 
 /// `cargo xtask slopes` compares instructions per operation with the stored counts. `--bless`
@@ -117,8 +147,8 @@ pub(crate) fn examples(root: &Path, tree: &Tree) -> Outcome {
 const OF_SIM: [&str; 3] = ["ecru::sim", "driver::sim", "simulat"];
 
 /// `cargo xtask without-sim` checks that nothing of the simulator is compiled without its feature:
-/// no other code names it, nothing is left over that only it used, and an optimized program has none
-/// of its symbols.
+/// no other code names it, nothing is left over that only it used, and an optimized program has
+/// none of its symbols.
 pub(crate) fn without_sim(root: &Path) -> Outcome {
     let clippy =
         ["clippy", "--quiet", "--package", "ecru", "--all-targets", "--", "-D", "warnings"];
