@@ -366,10 +366,10 @@ impl Header {
     pub(crate) fn description(&self) -> String {
         let name = self.name().map_or_else(String::new, |name| format!(" '{name}'"));
         let begun = if self.scope.is_null() { "the root, run at" } else { "spawned at" };
-        let mut text = format!("task {}{name} ({begun} {})", TaskId::of(self), self.spawned_at());
+        let text = format!("task {}{name} ({begun} {})", TaskId::of(self), self.spawned_at());
         #[cfg(feature = "sim")]
         if let Some(host) = simulated::host_of(ptr::from_ref(self).cast()) {
-            text = format!("{text}, on the host '{host}'");
+            return format!("{text}, on the host '{host}'");
         }
         text
     }
