@@ -193,7 +193,7 @@ impl Desk {
                 state.failure.get_or_insert(failure);
                 self.was_stuck.store(true, Ordering::Relaxed);
             }
-            let (step, began) = (patience / LOOKS, Instant::now());
+            let (step, began) = (patience / LOOKS, clock::real_now());
             let waited = self.told.wait_timeout(state, step);
             let timed_out;
             (state, timed_out) = waited.unwrap_or_else(PoisonError::into_inner);
@@ -204,7 +204,8 @@ impl Desk {
                 // Since the last such look, which may be longer ago than this one has begun.
                 let before = mem::replace(&mut queued, self.thread.waited());
                 let queued = queued.saturating_sub(before);
-                spent += began.elapsed().saturating_sub(queued).min(step);
+                let passed = clock::real_now().saturating_duration_since(began);
+                spent += passed.saturating_sub(queued).min(step);
             }
         }
     }

@@ -271,7 +271,7 @@ unsafe extern "C" fn arc4random_buf(buffer: *mut c_void, length: size_t) {
 unsafe extern "C" fn arc4random_uniform(bound: u32) -> u32 {
     if let Some(number) = interposer::random() {
         // The upper half of the product is uniform up to one part in 2^32.
-        return ((number >> 32) * u64::from(bound) >> 32) as u32;
+        return (((number >> 32) * u64::from(bound)) >> 32) as u32;
     }
     type Function = unsafe extern "C" fn(u32) -> u32;
     let next = ARC4RANDOM_UNIFORM.address();

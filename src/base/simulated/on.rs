@@ -47,6 +47,9 @@ use crate::base::{local, random};
 /// 2000, after the epoch.
 pub(crate) const BEGIN: Duration = Duration::from_secs(946_684_800);
 
+/// Returns the name of the host of a task, whose header this is.
+type HostOf = fn(*const ()) -> Option<Arc<str>>;
+
 /// The state of a simulation's thread. See the module.
 pub(crate) struct Simulated {
     pub(super) held: Held,
@@ -63,7 +66,7 @@ pub(crate) struct Simulated {
     here: Cell<fn() -> u16>,
     /// Returns the name of the host of a task, whose header this is. Set by the layer that starts
     /// simulations.
-    host_of: Cell<fn(*const ()) -> Option<Arc<str>>>,
+    host_of: Cell<HostOf>,
     /// The clock of the alarm that rings.
     ringing: Cell<Option<u16>>,
     alarms: Arc<Alarms>,
@@ -257,7 +260,7 @@ pub(crate) fn host_of(task: *const ()) -> Option<Arc<str>> {
 }
 
 /// Sets what [`host_of`] calls.
-pub(crate) fn set_host_of(host_of: fn(*const ()) -> Option<Arc<str>>) {
+pub(crate) fn set_host_of(host_of: HostOf) {
     with(|simulated| simulated.host_of.set(host_of));
 }
 

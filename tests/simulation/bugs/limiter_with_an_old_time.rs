@@ -1,5 +1,5 @@
-//! A limiter that reads the clock before it waits for its lock: with an old time it sets its own
-//! clock back, and counts the time in between twice.
+//! A limiter that reads the clock before it waits: with an old time it sets its own clock back, and
+//! counts the time in between twice.
 
 use super::{Form, is_found, passes};
 use ecru::sync::Mutex;
@@ -19,6 +19,8 @@ struct Limiter {
 /// Takes a token if there is one.
 fn take(form: Form, limiter: &Mutex<Limiter>) -> bool {
     let before = time::now();
+    // It looks up how much the client may use.
+    let _ = sleep(Duration::from_micros(sim::random_u64() % 3_000));
     let mut limiter = limiter.lock();
     let now = if form == Form::Buggy { before } else { time::now() };
     let since = std::mem::replace(&mut limiter.added_to, now);

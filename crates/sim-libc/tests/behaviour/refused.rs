@@ -125,8 +125,10 @@ fn libc_73_other_ways_to_the_time_and_to_randomness() {
         let mut bytes = [0_u8; 8];
         // SAFETY: it has room for eight bytes.
         unsafe { arc4random_buf(bytes.as_mut_ptr().cast(), 8) };
-        // SAFETY: they have no preconditions.
-        let (any, below) = unsafe { (arc4random(), arc4random_uniform(10)) };
+        // SAFETY: it has no preconditions.
+        let any = unsafe { arc4random() };
+        // SAFETY: it has no preconditions.
+        let below = unsafe { arc4random_uniform(10) };
         assert!(below < 10);
         (u64::from_ne_bytes(bytes), any, below)
     };
