@@ -201,7 +201,9 @@ impl Bucket {
             .with_header("Nats-Expected-Last-Subject-Sequence", &revision.to_string())?;
         match self.jetstream.publish_message(&message) {
             Ok(published) => Ok(Some(published.sequence)),
-            Err(error) if error.code().is_some_and(|code| WRONG_LAST_SEQUENCE.contains(&code)) => Ok(None),
+            Err(error) if error.code().is_some_and(|code| WRONG_LAST_SEQUENCE.contains(&code)) => {
+                Ok(None)
+            }
             Err(error) => Err(error),
         }
     }

@@ -414,7 +414,10 @@ fn nats_88_updates_keep_the_rest() {
             r#"{"name":"MILL","subjects":["mill.>"],"compression":"s2","metadata":{"owner":"ann"}}"#,
         )?;
         for (name, begin) in [
-            ("early", r#""deliver_policy":"by_start_time","opt_start_time":"2020-02-20T20:20:20Z""#),
+            (
+                "early",
+                r#""deliver_policy":"by_start_time","opt_start_time":"2020-02-20T20:20:20Z""#,
+            ),
             ("all", r#""deliver_policy":"all""#),
         ] {
             let config = format!(
