@@ -17,7 +17,9 @@ const VERSION: u32 = 1;
 /// back. It is stored as JSON, `{"v":1,"data":..}`.
 ///
 /// A new release of a program should read what the old one has sent: give new fields a
-/// `#[serde(default)]`. What cannot be read goes to the dead, also if reading it panics.
+/// `#[serde(default)]`. What cannot be read goes to the dead, also if reading it panics. What has
+/// another `v` was sent by another release of this crate: it is handed out again after a pause,
+/// and goes to the dead after as many attempts as the queue permits.
 pub trait Wire: Serialize + DeserializeOwned + Send + 'static {}
 
 impl<T: Serialize + DeserializeOwned + Send + 'static> Wire for T {}
@@ -60,7 +62,11 @@ pub(crate) fn decode<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> io::Resul
     let malformed = |error: serde_json::Error| unreadable(error.to_string());
     let Version { v } = serde_json::from_slice(bytes).map_err(malformed)?;
     if v != VERSION {
-        return Err(unreadable(format!("it has version {v}, and this program reads {VERSION}")));
+        let text = format!(
+            "{what} cannot be read: it has version {v}, and this program reads {VERSION}; run a \
+             release of ecru-fleet that reads it"
+        );
+        return Err(io::Error::new(io::ErrorKind::Unsupported, text));
     }
     // Reading is the program's code.
     let read = panics::caught(|| serde_json::from_slice(bytes))
@@ -86,7 +92,8 @@ mod tests {
             (b"\xFF", "cannot be read"),
         ] {
             let error = decode::<u32>("a job", malformed).unwrap_err();
-            assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+            let is_newer = text == "version 2";
+            assert_eq!(error.kind() == io::ErrorKind::Unsupported, is_newer, "{error}");
             assert!(error.to_string().contains(text), "{error}");
         }
     }
@@ -104,7 +111,10 @@ mod tests {
             bytes.truncate(random.usize(..=bytes.len()));
             // Some are readable by chance.
             if let Err(error) = decode::<Vec<(u32, String)>>("a job", &bytes) {
-                assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+                assert!(matches!(
+                    error.kind(),
+                    io::ErrorKind::InvalidData | io::ErrorKind::Unsupported
+                ));
             }
             let _ = crate::engine::text(&String::from_utf8_lossy(&bytes));
         }

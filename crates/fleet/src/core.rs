@@ -10,9 +10,9 @@
 //! The phases: `Open`, until *pulls* has ended. `Draining`, until *keep* has ended. `Ended`: every
 //! call answers that the fleet is disconnected.
 
-use std::io;
-use std::sync::Arc;
+use std::io::{self, Write};
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ecru::channel::{self, Receiver, Sender};
 use ecru::source::WaitList;
@@ -33,7 +33,11 @@ pub(crate) struct Core {
     pulls: Sender<Task<'static>>,
     phase: AtomicU8,
     list: WaitList,
+    warn: Mutex<Warn>,
 }
+
+/// Is called with warnings.
+pub(crate) type Warn = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// How far a fleet has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,7 +72,12 @@ impl Core {
         let (keep, to_keep) = channel::unbounded();
         let (pulls, to_pull) = channel::unbounded();
         let phase = AtomicU8::new(Phase::Open as u8);
-        let core = Arc::new(Core { engine, keep, pulls, phase, list: WaitList::new() });
+        let warn: Warn = Arc::new(|text| {
+            // A closed stderr is no reason to fail.
+            let _ = writeln!(io::stderr(), "ecru-fleet: {text}");
+        });
+        let (list, warn) = (WaitList::new(), Mutex::new(warn));
+        let core = Arc::new(Core { engine, keep, pulls, phase, list, warn });
         let keep = Keep { core: Arc::clone(&core), tasks: to_keep };
         let pulls = Pulls { core: Arc::clone(&core), tasks: to_pull };
         (core, keep, pulls)
@@ -77,6 +86,19 @@ impl Core {
     /// Returns the engine, unless the fleet has ended.
     pub(crate) fn engine(&self) -> io::Result<&dyn Engine> {
         self.check().map(|()| &*self.engine)
+    }
+
+    /// Tells the program, or its operator, of something that it should know.
+    pub(crate) fn warn(&self, text: &str) {
+        let warn = Arc::clone(&self.warn.lock().unwrap_or_else(PoisonError::into_inner));
+        warn(text);
+    }
+
+    pub(crate) fn set_warn(&self, warn: Warn) {
+        let mut place = self.warn.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = std::mem::replace(&mut *place, warn);
+        drop(place);
+        drop(old);
     }
 
     /// Fails if the fleet has ended.

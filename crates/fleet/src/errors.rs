@@ -134,6 +134,8 @@ pub enum LeaseLost {
     Cancelled,
     /// The fleet has ended.
     Disconnected,
+    /// The attempt has not settled its job: [`Unsettled::Lost`](crate::Unsettled::Lost).
+    Unsettled,
 }
 
 impl fmt::Display for LeaseLost {
@@ -142,6 +144,10 @@ impl fmt::Display for LeaseLost {
             LeaseLost::Expired => "the lease of the job was not renewed in time; it runs again",
             LeaseLost::Cancelled => "the job was cancelled",
             LeaseLost::Disconnected => "the fleet has ended, and the job runs again",
+            LeaseLost::Unsettled => {
+                "the attempt has not settled its job; its lease was not renewed in time, or the job \
+                 was cancelled"
+            }
         })
     }
 }
@@ -149,9 +155,32 @@ impl fmt::Display for LeaseLost {
 impl Error for LeaseLost {}
 
 impl LeaseLost {
-    /// Returns the reason in an error of an engine.
-    pub(crate) fn find(error: &io::Error) -> Option<LeaseLost> {
-        error.get_ref()?.downcast_ref().copied()
+    /// Returns the loss in an error that was made from one, or from an
+    /// [`Unsettled`](crate::Unsettled), at any depth of its sources.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::io;
+    ///
+    /// use ecru_fleet::LeaseLost;
+    ///
+    /// let error: io::Error = LeaseLost::Cancelled.into();
+    /// assert_eq!(LeaseLost::find(&error), Some(LeaseLost::Cancelled));
+    /// assert_eq!(LeaseLost::find(&io::Error::other("disk on fire")), None);
+    /// ```
+    #[must_use]
+    pub fn find(error: &io::Error) -> Option<LeaseLost> {
+        let mut next: Option<&(dyn Error + 'static)> = error.get_ref().map(|inner| inner as _);
+        while let Some(inner) = next {
+            if let Some(lost) = inner.downcast_ref::<LeaseLost>() {
+                return Some(*lost);
+            }
+            if let Some(nested) = inner.downcast_ref::<io::Error>() {
+                return LeaseLost::find(nested);
+            }
+            next = inner.source();
+        }
+        None
     }
 }
 
@@ -159,7 +188,9 @@ impl From<LeaseLost> for io::Error {
     fn from(lost: LeaseLost) -> io::Error {
         let kind = match lost {
             LeaseLost::Disconnected => io::ErrorKind::NotConnected,
-            LeaseLost::Expired | LeaseLost::Cancelled => io::ErrorKind::Other,
+            LeaseLost::Expired | LeaseLost::Cancelled | LeaseLost::Unsettled => {
+                io::ErrorKind::Other
+            }
         };
         io::Error::new(kind, lost)
     }

@@ -112,6 +112,35 @@ impl<'scope> Fleet<'scope> {
         core::connect(s, urls, options).map(Fleet::new)
     }
 
+    /// Calls `warn` with each warning from now on, instead of writing it to the standard error. A
+    /// warning is one line of text without its end. There are few: when settings were changed, when
+    /// the servers have no room for results, when a job was sent by another release, and when leases
+    /// are renewed too late.
+    ///
+    /// `warn` is called in the tasks of the fleet, so it should not wait.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::sync::mpsc;
+    ///
+    /// use ecru_fleet::{Fleet, Update};
+    ///
+    /// ecru::run(|| {
+    ///     ecru::scope(|s| {
+    ///         let fleet = Fleet::local(s);
+    ///         let (tell, told) = mpsc::channel();
+    ///         fleet.on_warning(move |text| drop(tell.send(text.to_owned())));
+    ///         fleet.queue::<u32>("mill").limit(5).open()?.update(Update::new().limit(7))?;
+    ///         assert!(told.recv().unwrap().contains("the limit was 5 and is 7"));
+    ///         Ok::<(), std::io::Error>(())
+    ///     })
+    /// })?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn on_warning(&self, warn: impl Fn(&str) + Send + Sync + 'static) {
+        self.core.set_warn(Arc::new(warn));
+    }
+
     /// Begins to open a queue. A name has 1 to 62 letters, digits, `_` and `-` of ASCII. See
     /// [`QueueBuilder`] for the settings.
     pub fn queue<T: Wire>(&self, name: &str) -> QueueBuilder<T> {

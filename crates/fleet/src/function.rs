@@ -83,7 +83,7 @@ impl<'scope, A: Wire, R: Wire> FunctionBuilder<'scope, A, R> {
     /// the result of [`call_keyed`](Function::call_keyed) is not computed again, and a
     /// [`map`](Function::map) can go on where it stopped.
     pub fn keep_results(mut self, d: Duration) -> Self {
-        self.settings.keep_results = d;
+        self.settings.keep_results = Some(d);
         self
     }
 
@@ -98,15 +98,16 @@ impl<'scope, A: Wire, R: Wire> FunctionBuilder<'scope, A, R> {
         let FunctionBuilder { fleet, name, settings, body } = self;
         let core = &fleet.core;
         // Checks the settings before anything is created.
-        let spec = settings.spec("function", "f_", &name)?;
+        settings.check("function", &name)?;
         let results: Arc<dyn EngineResults> = Arc::from(core.engine()?.results(&ResultsSpec {
-            name: spec.name,
-            keep: settings.keep_results.min(LONGEST_PAUSE),
-            replicas: settings.replicas,
+            name: format!("f_{name}"),
+            keep: settings.keep_results.map(|keep| keep.min(LONGEST_PAUSE)),
+            replicas: settings.shared.replicas,
         })?);
         let store = Arc::clone(&results);
         let failed = move |dead: &engine::Dead| store_failure(&*store, dead);
-        let queue = Shared::open(core, "function", "f_", &name, settings, Some(Box::new(failed)))?;
+        let queue =
+            Shared::open(core, ("function", "f_"), &name, settings, Some(Box::new(failed)))?;
         let calls = Calls::new(Arc::clone(&queue), Arc::clone(&results));
         let (queue, tasks) = (Queue::new(queue), fleet.tasks.clone());
         Ok(Function { queue, results, body, calls, tasks })

@@ -28,10 +28,12 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// The jobs of one call of `jobs`.
 pub(crate) struct Holding {
     pub(crate) core: Arc<Core>,
-    pub(crate) lease: Duration,
+    lease: AtomicU64,
     /// Returns whether jobs can still be received.
     is_open: Box<dyn Fn() -> bool + Send + Sync>,
     jobs: Mutex<Jobs>,
+    /// It was told that the leases are looked after too late.
+    is_late: AtomicBool,
     /// Grows with each change that concerns a task that waits for one.
     version: AtomicU64,
     list: WaitList,
@@ -82,6 +84,10 @@ struct State {
     last_inside: u64,
 }
 
+fn nanoseconds(lease: Duration) -> u64 {
+    u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX)
+}
+
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -112,7 +118,51 @@ impl Holding {
         is_open: Box<dyn Fn() -> bool + Send + Sync>,
     ) -> Arc<Holding> {
         let (jobs, version) = (Mutex::new(Jobs::default()), AtomicU64::new(0));
-        Arc::new(Holding { core, lease, is_open, jobs, version, list: WaitList::new() })
+        let lease = AtomicU64::new(nanoseconds(lease));
+        Arc::new(Holding {
+            core,
+            lease,
+            is_open,
+            jobs,
+            version,
+            is_late: AtomicBool::new(false),
+            list: WaitList::new(),
+        })
+    }
+
+    /// Returns the lease that is in force.
+    pub(crate) fn lease(&self) -> Duration {
+        Duration::from_nanos(self.lease.load(Ordering::Acquire))
+    }
+
+    /// Notes that another lease is in force. A shorter one may have ended the leases that are held,
+    /// so these are renewed at once.
+    pub(crate) fn set_lease(&self, lease: Duration) {
+        let jobs = locked(&self.jobs);
+        let old = self.lease.swap(nanoseconds(lease), Ordering::AcqRel);
+        if nanoseconds(lease) < old {
+            let now = ecru::time::now();
+            for held in jobs.held.values() {
+                let mut state = locked(&held.state);
+                state.renew_at = now;
+                state.valid_until = state.valid_until.min(now + lease);
+            }
+        }
+        drop(jobs);
+        self.change();
+    }
+
+    /// Tells once if the leases are looked after so late that they may be lost.
+    pub(crate) fn note_delay(&self, delay: Duration) {
+        if delay < self.lease() / 3 || self.is_late.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        self.core.warn(&format!(
+            "leases of {:?} were renewed {delay:?} too late, so jobs may run twice: the process stood \
+             still, or a job blocks a thread of the runtime; call what blocks by `ecru::unblock`, \
+             or raise the lease",
+            self.lease()
+        ));
     }
 
     fn moment(&self) -> (u64, Phase) {
@@ -134,9 +184,10 @@ impl Holding {
     pub(crate) fn hold(self: &Arc<Holding>, delivery: Delivery) -> Arc<Held> {
         let Delivery { id: token, payload, sequence, delivery, begun, received, lease } = delivery;
         let id = JobId::from_token(&token);
+        let lease_length = self.lease();
         let state = State {
-            valid_until: received + self.lease,
-            renew_at: received + self.lease / 3,
+            valid_until: received + lease_length,
+            renew_at: received + lease_length / 3,
             lost: None,
             started: false,
             settled: false,
@@ -246,7 +297,7 @@ impl Holding {
         let drains = self.core.phase() != Phase::Open;
         let due = self.select(|_, state| state.is_renewed(drains) && state.renew_at <= now);
         for held in &due {
-            locked(&held.state).renew_at = now + self.lease / 3;
+            locked(&held.state).renew_at = now + self.lease() / 3;
         }
         due
     }
@@ -264,14 +315,14 @@ impl Held {
     pub(crate) fn renewed(&self, begun: Instant) {
         let mut state = locked(&self.state);
         if ecru::time::now() < state.valid_until {
-            state.valid_until = state.valid_until.max(begun + self.holding.lease);
+            state.valid_until = state.valid_until.max(begun + self.holding.lease());
         }
     }
 
     /// The lease was not renewed. It is tried again soon.
     pub(crate) fn renew_soon(&self, now: Instant) {
         let mut state = locked(&self.state);
-        state.renew_at = state.renew_at.min(now + self.holding.lease / 12);
+        state.renew_at = state.renew_at.min(now + self.holding.lease() / 12);
     }
 
     /// Gives the job up and cancels what works on it.

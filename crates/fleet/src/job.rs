@@ -10,7 +10,6 @@ use crate::errors::LeaseLost;
 use crate::held::Held;
 use crate::id::JobId;
 use crate::queue::Shared;
-use crate::settings::LONGEST_PAUSE;
 use crate::settle::{How, Unsettled};
 
 /// A job that was handed out, and the lease on it. It dereferences to the job itself.
@@ -91,6 +90,13 @@ impl<T> Job<T> {
     /// Works on the job in place. If the lease is lost or the job is cancelled, the waits inside
     /// `f` are cancelled.
     ///
+    /// # Blocking
+    /// The tasks that renew leases, and those of the connection, run on the threads of the runtime.
+    /// If `f` blocks a thread for longer than a third of the lease, without a wait of ecru, the lease
+    /// of this job and those of others in the process may end, and the jobs are handed out again.
+    /// [`Fleet::on_warning`](crate::Fleet::on_warning) tells that once. Call what blocks or computes
+    /// for long by [`ecru::unblock`], which this waits for.
+    ///
     /// # Errors
     /// Returns [`LeaseLost`] if the lease was lost before `f` has ended. What `f` has returned is
     /// dropped then.
@@ -147,7 +153,7 @@ impl<T> Job<T> {
     /// # Cancellation
     /// This is not a cancellation point. The wait ends when the lease does.
     pub fn retry_after(self, d: Duration) -> Result<(), Unsettled<T>> {
-        let pause = self.guard.pause(d);
+        let pause = self.guard.queue.pause(d);
         self.guard.settle(self.value, How::Retry(pause))
     }
 
@@ -186,13 +192,6 @@ impl Guard {
         })
     }
 
-    /// Returns a pause before a retry that does not let a queue with a limit stall.
-    pub(crate) fn pause(&self, d: Duration) -> Duration {
-        let settings = &self.queue.settings;
-        let longest = settings.limit.map_or(LONGEST_PAUSE, |_| settings.lease);
-        d.min(longest)
-    }
-
     /// Returns the job as it is stored among the dead.
     pub(crate) fn dead(&self, why: &str) -> Dead {
         let held = &self.held;
@@ -217,7 +216,7 @@ pub(crate) fn cut(why: &str) -> &str {
 impl Drop for Guard {
     fn drop(&mut self) {
         if let Some(is_fresh) = self.held.release() {
-            self.held.give_back(is_fresh, self.queue.settings.pause(self.held.attempt()));
+            self.held.give_back(is_fresh, self.queue.pause_after(self.held.attempt()));
         }
     }
 }

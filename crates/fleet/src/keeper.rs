@@ -1,6 +1,9 @@
 //! The tasks that look after leases: one renews them, the other gives up those that have ended.
 //!
 //! They are two because a renewal waits for its confirmation, and a lease may end meanwhile.
+//!
+//! They are tasks of the program's runtime, so code that blocks a thread of it can hold them up.
+//! They notice that, and tell.
 
 use std::io;
 use std::sync::Arc;
@@ -32,14 +35,20 @@ fn until_over(
         }
         let now = ecru::time::now();
         // A job that comes meanwhile is due no sooner than a third of a lease later.
-        let due = when(holding).unwrap_or(now + holding.lease / 3);
+        let next = when(holding);
+        let due = next.unwrap_or(now + holding.lease() / 3);
         if due <= now {
             act(holding, now);
             continue;
         }
         select! {
             wait(&changed) -> result => if result.is_err() { return },
-            default(due - now) => {},
+            // The jobs may have gone meanwhile.
+            default(due - now) => {
+                if next.is_some() {
+                    holding.note_delay(ecru::time::now().saturating_duration_since(due));
+                }
+            },
         }
     }
 }
@@ -55,7 +64,7 @@ fn renew(holding: &Holding, now: Instant) {
         })
         .collect();
     // Whatever is not answered until then is asked again.
-    let limit = now + holding.lease / 3;
+    let limit = now + holding.lease() / 3;
     for (held, asked, renewal) in begun {
         let answer = renewal.and_then(|renewal| {
             ecru::timeout_at(limit, || renewal.wait()).unwrap_or_else(|elapsed| Err(elapsed.into()))

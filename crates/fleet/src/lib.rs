@@ -15,7 +15,7 @@
 //! | open a queue, and send jobs | [`Fleet::queue`], [`Queue::send`], [`Queue::send_keyed`] |
 //! | work on jobs | [`Queue::jobs`], [`Job::run`], [`Job::done`], [`Unsettled`] |
 //! | handle what fails | [`Job::retry_after`], [`Job::bury`], [`Queue::dead`] |
-//! | operate a queue | [`Queue::cancel`], [`Queue::pause`], [`Queue::stats`] |
+//! | operate a queue | [`Queue::cancel`], [`Queue::pause`], [`Queue::stats`], [`Queue::update`], [`Fleet::on_warning`] |
 //! | call functions that run anywhere | [`Fleet::function`], [`Function::serve`], [`Function::call`], [`Function::call_keyed`] |
 //! | map a function over many items | [`Function::map`] |
 //! | look after the servers | the program `fleet`: [below](#operating-the-servers) |
@@ -135,6 +135,7 @@
 //! | the last attempt of each job | the stream `fleet-attempts-q_mill`, messages to `fleet.attempts.q_mill.ID.NUMBER` |
 //! | the dead | the stream `fleet-dead-q_mill`, messages to `fleet.dead.q_mill.ID.NUMBER`, where the job had that number in its stream |
 //! | an announcement that a job was cancelled | `fleet.cancel.q_mill`, the payload `ID` or `ID NUMBER`, which is not stored. Each process that takes jobs listens to it |
+//! | an announcement that the settings change | `fleet.cancel.q_mill`, the payload `* LEASE` with the new lease in nanoseconds |
 //!
 //! `ID` is the key of the job. Each byte of it other than the letters and digits of ASCII, `_` and
 //! `-` is written as `=` and two hexadecimal digits in capitals, so `user 7` is `user=207`. A job
@@ -161,8 +162,10 @@
 //! # Operating the servers
 //! The package has a program, `fleet`, for the operators of servers. `fleet doctor URL` checks
 //! versions, replicas, disks, clocks, permissions and limits, and says what to do. `fleet top URL`
-//! shows what is queued, running and dead, and how many processes work. `cargo install ecru-fleet`
-//! installs it.
+//! shows what is queued, running and dead, and how many processes work. `fleet dead list`, `show`,
+//! `revive` and `discard` work on the dead of a queue, `fleet job` finds a job, and `fleet pause`,
+//! `resume` and `drain` stop a queue. They need not know what a job consists of.
+//! `cargo install ecru-fleet` installs it.
 //!
 //! # Tests
 //! [`Fleet::local`] works in simulations ([`ecru::sim`]): leases end in virtual time, and each
@@ -194,6 +197,7 @@ mod settings;
 mod settle;
 #[cfg(test)]
 mod tests;
+mod update;
 
 pub use codec::Wire;
 pub use daemons::Daemons;
@@ -208,6 +212,7 @@ pub use results::Results;
 pub use run::Run;
 pub use send::{Pending, Sent};
 pub use settle::{Settlement, Unsettled};
+pub use update::Update;
 
 /// The README's example compiles.
 #[cfg(doctest)]

@@ -330,8 +330,10 @@ impl Course {
                     ecru::sleep(AGAIN)?;
                 }
                 Sending::Disconnected => return Err(disconnected()),
-                Sending::Refused(error) => return Err(error),
-                Sending::Full => {
+                Sending::Refused(error) if error.kind() != io::ErrorKind::StorageFull => {
+                    return Err(error);
+                }
+                Sending::Full | Sending::Refused(_) => {
                     ecru::sleep(pause)?;
                     pause = (2 * pause).min(longest);
                     if self.state().is_dropped {

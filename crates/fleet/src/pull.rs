@@ -8,7 +8,7 @@ use ecru::channel::{self, Receiver, Sender};
 use ecru::{Cancelled, Source};
 
 use crate::codec::{self, Wire};
-use crate::engine::{self, Announcements, Delivery};
+use crate::engine::{self, Announced, Announcements, Delivery};
 use crate::errors::{LeaseLost, invalid};
 use crate::held::Holding;
 use crate::job::{self, Job};
@@ -58,7 +58,7 @@ pub(crate) fn begin<T: Wire>(queue: &Arc<Shared>, window: usize) -> io::Result<B
     let (give, jobs) = channel::unbounded::<Job<T>>();
     let own = give.clone();
     let is_open = Box::new(move || !own.is_closed());
-    let holding = Holding::new(Arc::clone(&queue.core), queue.settings.lease, is_open);
+    let holding = Holding::new(Arc::clone(&queue.core), queue.lease(), is_open);
     keeper::start(&holding)?;
     let ended = Arc::default();
     let task = Pull {
@@ -103,15 +103,15 @@ impl<T: Wire> Pull<T> {
         let Pull { queue, jobs, holding, give, ended } = self;
         let held = Arc::clone(&holding.0);
         let watched = give.0.clone();
-        let (held_too, jobs) = (&held, &*jobs);
+        let (queue_too, held_too, jobs) = (&queue, &held, &*jobs);
         ecru::scope(|s| {
-            s.builder().name("fleet-cancellations").spawn_daemon(move || {
-                while let Ok((id, sequence)) = announcements.next() {
-                    held_too.cancel(&id, sequence);
+            s.builder().name("fleet-announcements").spawn_daemon(move || {
+                while let Ok(announced) = announcements.next() {
+                    hear(queue_too, held_too, announced);
                 }
             });
             s.builder().name("fleet-receiver").spawn_daemon(move || {
-                watch_receiver(&watched, held_too.lease, jobs);
+                watch_receiver(&watched, queue_too, held_too, jobs);
             });
             let taking = Taking { queue: &queue, holding: &held, give: &give.0 };
             if let Err(error) = taking.work(jobs)
@@ -145,14 +145,42 @@ fn give_back_late(jobs: &dyn engine::Pull) {
     });
 }
 
-/// Stops taking jobs some time after the receivers are gone. Usually the next job notices that
-/// before.
-fn watch_receiver<T>(give: &Sender<Job<T>>, lease: Duration, jobs: &dyn engine::Pull) {
-    while ecru::sleep(lease).is_ok() {
+/// The least time between two looks at the settings.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Once in a lease, stops taking jobs if the receivers are gone, which usually the next job notices
+/// before, and looks which settings are in force, which usually is announced.
+fn watch_receiver<T>(
+    give: &Sender<Job<T>>,
+    queue: &Shared,
+    holding: &Holding,
+    jobs: &dyn engine::Pull,
+) {
+    while ecru::sleep(holding.lease().max(LOOK)).is_ok() {
         if give.is_closed() {
             jobs.stop();
             return;
         }
+        look(queue, holding);
+    }
+}
+
+/// Handles an announcement.
+fn hear(queue: &Shared, holding: &Holding, announced: Announced) {
+    match announced {
+        Announced::Cancelled(id, sequence) => holding.cancel(&id, sequence),
+        // It may not be in force yet. The next announcement says that it is.
+        Announced::Lease(lease) if lease < holding.lease() => holding.set_lease(lease),
+        Announced::Lease(_) => look(queue, holding),
+    }
+}
+
+/// Looks which settings are in force. If the servers do not answer, it is looked again later.
+fn look(queue: &Shared, holding: &Holding) {
+    if let Ok(lease) = queue.look()
+        && lease != holding.lease()
+    {
+        holding.set_lease(lease);
     }
 }
 
@@ -172,15 +200,20 @@ impl<T: Wire> Taking<'_, T> {
             }
             let most = self.queue.settings.attempts;
             let begun = delivery.begun;
-            if begun >= most {
+            let what = format!("the job in queue {:?}", self.queue.name);
+            let decoded = codec::decode(&what, &delivery.payload);
+            let is_other_release =
+                decoded.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::Unsupported);
+            if begun >= most && !is_other_release {
                 let reason = format!("{most} attempts have ended without success");
                 self.bury(delivery, most, &reason)?;
                 continue;
             }
-            match codec::decode(
-                &format!("the job in queue {:?}", self.queue.name),
-                &delivery.payload,
-            ) {
+            match decoded {
+                Err(error) if is_other_release && begun < most => {
+                    self.queue.warn_of_other_release(&error);
+                    self.pass_on(delivery)?;
+                }
                 Err(error) => self.bury(delivery, begun, &error.to_string())?,
                 Ok(value) => {
                     let held = self.holding.hold(delivery);
@@ -197,6 +230,21 @@ impl<T: Wire> Taking<'_, T> {
         Ok(())
     }
 
+    /// Returns a job to the queue that another release can read. The attempt counts, so that a job
+    /// that no release can read does not go around for ever.
+    fn pass_on(&self, delivery: Delivery) -> io::Result<()> {
+        match delivery.lease.begin() {
+            Err(error) if LeaseLost::find(&error).is_some() => return Ok(()),
+            Err(error) if Cancelled::find(&error).is_some() => {
+                delivery.lease.give_back(Duration::ZERO);
+                return Err(error);
+            }
+            Ok(_) | Err(_) => {}
+        }
+        delivery.lease.give_back(self.queue.pause_after(delivery.begun.saturating_add(1)));
+        self.queue.core.check()
+    }
+
     /// Moves a job to the dead. If that fails, it is handed out again later.
     fn bury(&self, delivery: Delivery, attempts: u32, reason: &str) -> io::Result<()> {
         let Delivery { id, payload, sequence, lease, .. } = delivery;
@@ -211,7 +259,7 @@ impl<T: Wire> Taking<'_, T> {
         if LeaseLost::find(&error).is_some() {
             return Ok(());
         }
-        lease.give_back(self.queue.settings.lease);
+        lease.give_back(self.queue.lease());
         match Cancelled::find(&error) {
             Some(_) => Err(error),
             None => self.queue.core.check(),

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ecru::channel::Receiver;
@@ -12,22 +13,58 @@ use ecru::schedule::Delay;
 use crate::codec::Wire;
 use crate::core::Core;
 use crate::dead::{self, Dead};
-use crate::engine::{self, EngineQueue};
+use crate::engine::{self, Changes, EngineQueue, QueueSpec};
 use crate::errors::SendError;
 use crate::id::JobId;
 use crate::job::Job;
 use crate::pull;
 use crate::send::{Pending, Sent};
-use crate::settings::{LONGEST_PAUSE, Settings, setters};
+use crate::settings::{self, LONGEST_PAUSE, Settings, setters};
+use crate::update::{self, Update};
 
 /// What all handles of a queue share.
 pub(crate) struct Shared {
     pub(crate) core: Arc<Core>,
+    what: &'static str,
     pub(crate) name: String,
     pub(crate) settings: Settings,
+    /// What is in force in the whole fleet, as far as it is known here.
+    spec: Mutex<QueueSpec>,
+    pub(crate) waiting: Waiting,
+    /// A job of another release has come.
+    other_release: AtomicBool,
     engine: Box<dyn EngineQueue>,
     /// Is told which jobs go to the dead, before they do.
     failed: Option<Failed>,
+}
+
+/// The runs in this process whose results wait until the servers have room.
+#[derive(Default)]
+pub(crate) struct Waiting(AtomicU64);
+
+/// A run whose result waits.
+pub(crate) struct Waits<'a>(&'a Shared);
+
+impl Shared {
+    /// Counts a run whose result waits for room. The first one is told of.
+    pub(crate) fn wait_for_room(&self, why: &io::Error) -> Waits<'_> {
+        if self.waiting.0.fetch_add(1, Ordering::AcqRel) == 0 {
+            self.core.warn(&format!(
+                "{} {:?}: the servers have no room for results, which wait here: {why}",
+                self.what, self.name
+            ));
+        }
+        Waits(self)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        let Shared { what, name, waiting, .. } = self.0;
+        if waiting.0.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.core.warn(&format!("{what} {name:?}: no result waits for room any more"));
+        }
+    }
 }
 
 /// Is called with a job that goes to the dead. An error lets the job be handed out again.
@@ -36,16 +73,83 @@ pub(crate) type Failed = Box<dyn Fn(&engine::Dead) -> io::Result<()> + Send + Sy
 impl Shared {
     pub(crate) fn open(
         core: &Arc<Core>,
-        what: &str,
-        prefix: &str,
+        (what, prefix): (&'static str, &str),
         name: &str,
         settings: Settings,
         failed: Option<Failed>,
     ) -> io::Result<Arc<Shared>> {
-        let spec = settings.spec(what, prefix, name)?;
-        let engine = core.engine()?.queue(&spec)?;
+        settings.check(what, name)?;
+        // The prefix keeps queues and functions apart.
+        let engine = core.engine()?.queue(&format!("{prefix}{name}"), &settings.shared)?;
+        let spec = Mutex::new(engine.spec()?);
         let (core, name) = (Arc::clone(core), name.to_owned());
-        Ok(Arc::new(Shared { core, name, settings, engine, failed }))
+        let (waiting, other_release) = (Waiting::default(), AtomicBool::new(false));
+        let shared =
+            Shared { core, what, name, settings, spec, waiting, other_release, engine, failed };
+        let wanted = &shared.settings.shared;
+        if wanted.apply(&shared.spec()) != shared.spec() {
+            shared.update(wanted)?;
+        }
+        Ok(Arc::new(shared))
+    }
+
+    fn spec(&self) -> QueueSpec {
+        self.spec.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns the lease that is in force, as far as it is known here.
+    pub(crate) fn lease(&self) -> Duration {
+        self.spec().lease
+    }
+
+    /// Returns a pause before a retry that does not let a queue with a limit stall.
+    pub(crate) fn pause(&self, d: Duration) -> Duration {
+        let QueueSpec { lease, limit, .. } = self.spec();
+        d.min(limit.map_or(LONGEST_PAUSE, |_| lease))
+    }
+
+    /// Returns the pause after an attempt that has failed.
+    pub(crate) fn pause_after(&self, attempt: u32) -> Duration {
+        self.pause(self.settings.pause(attempt, self.lease()))
+    }
+
+    /// Changes the settings of the whole fleet.
+    fn update(&self, changes: &Changes) -> io::Result<()> {
+        settings::check(self.what, &self.name, changes)?;
+        self.look()?;
+        let engine = self.engine()?;
+        engine.update(changes)?;
+        self.learn(engine.spec()?, "this process has changed it");
+        Ok(())
+    }
+
+    /// Looks which settings are in force. Returns the lease.
+    pub(crate) fn look(&self) -> io::Result<Duration> {
+        let spec = self.engine()?.spec()?;
+        let lease = spec.lease;
+        self.learn(
+            spec,
+            "another process has changed it; open the queue with the same settings \
+                          everywhere, because the last one decides",
+        );
+        Ok(lease)
+    }
+
+    fn learn(&self, spec: QueueSpec, how: &str) {
+        let mut known = self.spec.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = update::differences(&known, &spec);
+        *known = spec;
+        drop(known);
+        for difference in found {
+            self.core.warn(&format!("{} {:?}: {difference}; {how}", self.what, self.name));
+        }
+    }
+
+    /// Tells once that a job cannot be read because another release has sent it.
+    pub(crate) fn warn_of_other_release(&self, why: &io::Error) {
+        if !self.other_release.swap(true, Ordering::Relaxed) {
+            self.core.warn(&format!("{why}; it is handed out again later"));
+        }
     }
 
     /// Returns the engine's queue, unless the fleet has ended.
@@ -111,15 +215,15 @@ impl<T: Wire> QueueBuilder<T> {
     /// Opens the queue. It is created if it does not exist.
     ///
     /// # Errors
-    /// Returns `InvalidInput` if the name is malformed, a setting is 0 or out of range, the queue
-    /// exists with another lease, limit, capacity or number of replicas, or if there is a limit and
-    /// pauses before a retry may be longer than the lease. Returns `NotConnected` after the end of
-    /// the fleet.
+    /// Returns `InvalidInput` if the name is malformed, a setting is 0 or out of range, the servers
+    /// refuse it, another program has given the streams of the queue settings with which it cannot
+    /// serve, or if there is a limit and pauses before a retry may be longer than the lease. Returns
+    /// `NotConnected` after the end of the fleet.
     ///
     /// # Cancellation
     /// This is a cancellation point. The queue may have been created all the same.
     pub fn open(self) -> io::Result<Queue<T>> {
-        let shared = Shared::open(&self.core, "queue", "q_", &self.name, self.settings, None)?;
+        let shared = Shared::open(&self.core, ("queue", "q_"), &self.name, self.settings, None)?;
         Ok(Queue::new(shared))
     }
 }
@@ -344,7 +448,46 @@ impl<T: Wire> Queue<T> {
             running: counts.running,
             redelivered: counts.redelivered,
             dead: counts.dead,
+            waiting_for_room: self.shared.waiting.0.load(Ordering::Acquire),
         })
+    }
+
+    /// Changes settings of the queue in the whole fleet, while it is in use. Jobs and leases stay.
+    /// The processes that take jobs are told, and each of them [warns](crate::Fleet::on_warning)
+    /// with the old value and the new one. A process that is not told, because it has no connection,
+    /// learns of it within a lease.
+    ///
+    /// If a lease becomes shorter, one that is not renewed in time ends, and its job is handed out
+    /// again.
+    ///
+    /// # Errors
+    /// Returns `InvalidInput` if a setting is 0 or out of range, or the servers refuse it, for
+    /// instance more replicas than there are servers. Returns `NotConnected` after the end of the
+    /// fleet, and errors of the server.
+    ///
+    /// # Cancellation
+    /// This is a cancellation point. Settings may have been changed all the same.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use ecru_fleet::{Fleet, SendError, Update};
+    ///
+    /// ecru::run(|| {
+    ///     ecru::scope(|s| {
+    ///         let mills = Fleet::local(s).queue::<u32>("mills").capacity(1).open()?;
+    ///         mills.send(1)?;
+    ///         assert!(matches!(mills.send(2), Err(SendError::Full(2))));
+    ///         mills.update(Update::new().capacity(2).lease(Duration::from_secs(60)))?;
+    ///         mills.send(2)?;
+    ///         Ok::<(), std::io::Error>(())
+    ///     })
+    /// })?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn update(&self, update: Update) -> io::Result<()> {
+        self.shared.update(&update.0)
     }
 
     /// Pauses the queue: no jobs are handed out in the whole fleet for this time. Running jobs go
@@ -385,4 +528,6 @@ pub struct Stats {
     pub redelivered: u64,
     /// Jobs among the dead.
     pub dead: u64,
+    /// Runs of a function in this process whose results wait until the servers have room.
+    pub waiting_for_room: u64,
 }

@@ -4,17 +4,23 @@ use std::error::Error;
 use std::io;
 use std::time::Duration;
 
+use bytes::Bytes;
 use ecru::channel::RecvError;
 
 use crate::codec::{self, Wire};
+use crate::core::Phase;
 use crate::errors::JobError;
 use crate::function::Function;
+use crate::held::Held;
 use crate::job::{Guard, Job};
 use crate::outcome::{Name, Outcome};
 use crate::panics;
 use crate::pull::{self, Begun};
 use crate::run::Run;
 use crate::settle::{How, Unsettled};
+
+/// The pauses before a result is stored again.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
 impl<A: Wire, R: Wire> Function<'_, A, R> {
     /// Runs the function for callers anywhere in the fleet, at most `window` calls at once. Returns
@@ -23,6 +29,10 @@ impl<A: Wire, R: Wire> Function<'_, A, R> {
     /// A call whose lease is lost is cancelled: the waits inside the function fail. An error is
     /// treated as [`JobError`] says. A panic is an error to retry. After the last attempt, and
     /// after `Fatal`, the call is dead, and its caller gets the error's text.
+    ///
+    /// If the servers have no room for a result, the run has not failed: the result waits here, and
+    /// is stored when there is room. [`Fleet::on_warning`](crate::Fleet::on_warning) and
+    /// [`stats`](Function::stats) tell of it.
     ///
     /// # Errors
     /// Returns `InvalidInput` if `window` is 0, `NotConnected` after the end of the fleet, and
@@ -76,15 +86,20 @@ impl<A: Wire, R: Wire> Function<'_, A, R> {
         }
         let run = Run { id: held.id.clone(), attempt: held.attempt(), fence: held.fence() };
         let body = || (self.body)(arg, &run).and_then(encode).map_err(Failure::from);
-        let Ok(result) = guard.run(|| panics::caught(body)) else {
+        // The lease is renewed until the result is stored.
+        let ran = guard.run(|| {
+            let result = panics::caught(body).unwrap_or_else(|text| {
+                let text = format!("the function panicked: {text}");
+                Err(Failure { text, then: Then::Retry(None) })
+            });
+            result.map(|result| self.store(held, &name, &result))
+        });
+        let Ok(stored) = ran else {
             // The lease is lost.
             return Ok(());
         };
-        let result = result.unwrap_or_else(|text| {
-            Err(Failure { text: format!("the function panicked: {text}"), then: Then::Retry(None) })
-        });
-        let failure = match result.map(|stored| self.results.put(&name.run, &name.index, stored)) {
-            Ok(Ok(_)) => return Ok(guard.settle((), How::Done)?),
+        let failure = match stored {
+            Ok(Ok(())) => return Ok(guard.settle((), How::Done)?),
             // The server will not store it the next time either.
             Ok(Err(error)) if error.kind() == io::ErrorKind::InvalidInput => {
                 Failure { text: format!("the result is refused: {error}"), then: Then::Bury }
@@ -95,12 +110,38 @@ impl<A: Wire, R: Wire> Function<'_, A, R> {
         Ok(self.failed(guard, &failure)?)
     }
 
+    /// Stores the result of a run. The function has succeeded, so it is not run again while the
+    /// servers have no room or do not answer: this waits, until the process is to end.
+    fn store(&self, held: &Held, name: &Name, result: &Bytes) -> io::Result<()> {
+        use io::ErrorKind::{ConnectionAborted, NotFound, ResourceBusy, StorageFull, TimedOut};
+        let (mut pause, longest) = PAUSES;
+        let mut waits = None;
+        loop {
+            let error = match self.results.put(&name.run, &name.index, result.clone()) {
+                Ok(_) => return Ok(()),
+                Err(error) => error,
+            };
+            match error.kind() {
+                StorageFull => {
+                    waits.get_or_insert_with(|| self.queue.shared().wait_for_room(&error));
+                }
+                ConnectionAborted | NotFound | ResourceBusy | TimedOut => {}
+                _ => return Err(error),
+            }
+            if held.is_finished() || held.core().phase() != Phase::Open {
+                return Err(error);
+            }
+            ecru::sleep(pause)?;
+            pause = (2 * pause).min(longest);
+        }
+    }
+
     fn failed(&self, guard: Guard, failure: &Failure) -> Result<(), Unsettled<()>> {
-        let settings = &self.queue.shared().settings;
+        let queue = self.queue.shared();
         let attempt = guard.held.attempt();
         let how = match failure.then {
-            Then::Retry(pause) if attempt < settings.attempts => {
-                How::Retry(guard.pause(pause.unwrap_or_else(|| settings.pause(attempt))))
+            Then::Retry(pause) if attempt < queue.settings.attempts => {
+                How::Retry(pause.map_or_else(|| queue.pause_after(attempt), |d| queue.pause(d)))
             }
             Then::Retry(_) | Then::Bury => How::Bury(guard.dead(&failure.text)),
         };
@@ -132,7 +173,7 @@ impl From<JobError> for Failure {
     }
 }
 
-fn encode<R: Wire>(result: R) -> Result<bytes::Bytes, JobError> {
+fn encode<R: Wire>(result: R) -> Result<Bytes, JobError> {
     codec::encode("the result", &Outcome::Ok(result)).map_err(|error| JobError::Fatal(error.into()))
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ecru::schedule::{Delay, Jitter};
 
-use crate::engine::{self, QueueSpec};
+use crate::engine::{self, Changes, QueueSpec};
 use crate::errors::invalid;
 
 /// The longest name of a queue. Engines get it with a prefix.
@@ -23,38 +23,28 @@ pub(crate) const LONGEST_PAUSE: Duration = Duration::from_hours(100 * 365 * 24);
 /// What a program has set.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    pub(crate) lease: Duration,
+    /// What concerns the whole fleet, as far as it was named.
+    pub(crate) shared: Changes,
     pub(crate) attempts: u32,
     pub(crate) retry: Option<Delay>,
-    pub(crate) limit: Option<usize>,
-    pub(crate) capacity: Option<u64>,
-    pub(crate) replicas: usize,
-    pub(crate) keep_results: Duration,
+    pub(crate) keep_results: Option<Duration>,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings {
-            lease: Duration::from_secs(30),
-            attempts: 25,
-            retry: None,
-            limit: None,
-            capacity: None,
-            replicas: 1,
-            keep_results: Duration::from_hours(24),
-        }
+        Settings { shared: Changes::default(), attempts: 25, retry: None, keep_results: None }
     }
 }
 
 impl Settings {
-    fn delay(&self) -> Delay {
-        let default = Delay::Backoff { start: Duration::from_secs(1), max: self.lease, mult: 2 };
+    fn delay(&self, lease: Duration) -> Delay {
+        let default = Delay::Backoff { start: Duration::from_secs(1), max: lease, mult: 2 };
         self.retry.unwrap_or(default)
     }
 
-    /// Returns the pause after an attempt that has failed.
-    pub(crate) fn pause(&self, attempt: u32) -> Duration {
-        let delay = self.delay();
+    /// Returns the pause after an attempt that has failed, in a queue with this lease.
+    pub(crate) fn pause(&self, attempt: u32, lease: Duration) -> Duration {
+        let delay = self.delay(lease);
         // The last pause is not known, as another process may have made it. This is the longest
         // that it can have been.
         let last = match delay {
@@ -66,8 +56,8 @@ impl Settings {
         delay.pause_after(attempt, last, Jitter::Equal).min(LONGEST_PAUSE)
     }
 
-    fn longest_pause(&self) -> Duration {
-        match self.delay() {
+    fn longest_pause(&self, lease: Duration) -> Duration {
+        match self.delay(lease) {
             Delay::None => Duration::ZERO,
             Delay::Constant(pause) => pause,
             Delay::Backoff { max, .. } => max,
@@ -75,52 +65,50 @@ impl Settings {
         }
     }
 
-    /// Checks everything, and returns what an engine needs to know. `prefix` keeps queues and
-    /// functions apart.
-    pub(crate) fn spec(&self, what: &str, prefix: &str, name: &str) -> io::Result<QueueSpec> {
+    /// Checks everything, before anything is created.
+    pub(crate) fn check(&self, what: &str, name: &str) -> io::Result<()> {
         engine::check_name(what, name, MAX_NAME)?;
+        check(what, name, &self.shared)?;
         let refuse = |problem: String| Err(invalid(format!("{what} {name:?}: {problem}")));
-        if self.lease < LEASES.0 || self.lease > LEASES.1 {
-            let (least, most) = LEASES;
+        if self.attempts == 0 {
+            return refuse("attempts is 0, and must be at least 1".into());
+        }
+        if let Some(keep) = self.keep_results.filter(|keep| *keep < SHORTEST_KEEP) {
             return refuse(format!(
-                "the lease is {:?}, and must be {least:?} to {most:?}",
-                self.lease
+                "keep_results is {keep:?}, and must be at least {SHORTEST_KEEP:?}, because callers \
+                 would miss results that are kept for less"
             ));
         }
-        for (setting, is_zero) in [
-            ("attempts", self.attempts == 0),
-            ("limit", self.limit == Some(0)),
-            ("capacity", self.capacity == Some(0)),
-            ("replicas", self.replicas == 0),
-        ] {
-            if is_zero {
-                return refuse(format!("{setting} is 0, and must be at least 1"));
-            }
-        }
-        if self.keep_results < SHORTEST_KEEP {
-            return refuse(format!(
-                "keep_results is {:?}, and must be at least {SHORTEST_KEEP:?}, because callers \
-                 would miss results that are kept for less",
-                self.keep_results
-            ));
-        }
-        let pause = self.longest_pause();
-        if self.limit.is_some() && pause > self.lease {
+        let QueueSpec { lease, limit, .. } = self.shared.apply(&QueueSpec::default());
+        let pause = self.longest_pause(lease);
+        if limit.is_some() && pause > lease {
             return refuse(format!(
                 "it has a limit, and a pause of up to {pause:?} before a retry, which is longer \
-                 than the lease of {:?}; a job in a pause counts as running, so the queue would \
-                 stall; raise the lease, shorten the pause, or set no limit",
-                self.lease
+                 than the lease of {lease:?}; a job in a pause counts as running, so the queue \
+                 would stall; raise the lease, shorten the pause, or set no limit"
             ));
         }
-        Ok(QueueSpec {
-            name: format!("{prefix}{name}"),
-            lease: self.lease,
-            limit: self.limit,
-            capacity: self.capacity,
-            replicas: self.replicas,
-        })
+        Ok(())
     }
+}
+
+/// Checks the settings of a queue that concern the whole fleet.
+pub(crate) fn check(what: &str, name: &str, changes: &Changes) -> io::Result<()> {
+    let refuse = |problem: String| Err(invalid(format!("{what} {name:?}: {problem}")));
+    let (least, most) = LEASES;
+    if let Some(lease) = changes.lease.filter(|lease| *lease < least || *lease > most) {
+        return refuse(format!("the lease is {lease:?}, and must be {least:?} to {most:?}"));
+    }
+    for (setting, is_zero) in [
+        ("limit", changes.limit == Some(Some(0))),
+        ("capacity", changes.capacity == Some(Some(0))),
+        ("replicas", changes.replicas == Some(0)),
+    ] {
+        if is_zero {
+            return refuse(format!("{setting} is 0, and must be at least 1"));
+        }
+    }
+    Ok(())
 }
 
 /// The setters that queues and functions have in common.
@@ -128,8 +116,12 @@ macro_rules! setters {
     () => {
         /// Sets how long a holder that does not answer keeps a job. 30 s by default. A lease is
         /// renewed each third of this time.
+        ///
+        /// This, the limit, the capacity and the replicas are settings of the whole fleet. If the
+        /// queue exists with another value, opening it changes that: see
+        /// [`Queue::update`](crate::Queue::update). A setting that is not named here stays as it is.
         pub fn lease(mut self, lease: Duration) -> Self {
-            self.settings.lease = lease;
+            self.settings.shared.lease = Some(lease);
             self
         }
 
@@ -150,21 +142,21 @@ macro_rules! setters {
         /// Sets how many jobs may run at once in the whole fleet. There is no limit by default.
         /// Jobs in a pause before a retry count as running.
         pub fn limit(mut self, running: usize) -> Self {
-            self.settings.limit = Some(running);
+            self.settings.shared.limit = Some(Some(running));
             self
         }
 
         /// Sets how many jobs may be queued or running. There is no limit by default. Further ones
         /// are refused as [`Full`](crate::SendError::Full).
         pub fn capacity(mut self, jobs: u64) -> Self {
-            self.settings.capacity = Some(jobs);
+            self.settings.shared.capacity = Some(Some(jobs));
             self
         }
 
         /// Sets on how many servers of a cluster jobs are stored: 1 by default, 3 to survive the
         /// loss of one.
         pub fn replicas(mut self, servers: usize) -> Self {
-            self.settings.replicas = servers;
+            self.settings.shared.replicas = Some(servers);
             self
         }
     };
@@ -186,13 +178,15 @@ mod tests {
         ];
         for retry in delays {
             let settings = Settings { retry, ..Settings::default() };
-            assert!(settings.pause(1) <= SECOND, "{retry:?}");
+            let lease = 30 * SECOND;
+            assert!(settings.pause(1, lease) <= SECOND, "{retry:?}");
             for attempt in [10, 100, u32::MAX] {
-                let pause = settings.pause(attempt);
-                assert!(pause >= 15 * SECOND && pause <= settings.longest_pause(), "{retry:?}");
+                let pause = settings.pause(attempt, lease);
+                let longest = settings.longest_pause(lease);
+                assert!(pause >= 15 * SECOND && pause <= longest, "{retry:?}");
             }
         }
         let settings = Settings { retry: Some(Delay::None), ..Settings::default() };
-        assert_eq!(settings.pause(7), Duration::ZERO);
+        assert_eq!(settings.pause(7, SECOND), Duration::ZERO);
     }
 }

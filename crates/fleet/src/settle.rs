@@ -51,11 +51,27 @@ impl<T: fmt::Debug> Error for Unsettled<T> {}
 
 impl<T> From<Unsettled<T>> for io::Error {
     fn from(unsettled: Unsettled<T>) -> io::Error {
-        let kind = match unsettled {
-            Unsettled::Lost { .. } => io::ErrorKind::Other,
-            Unsettled::Unknown(_) => io::ErrorKind::TimedOut,
-        };
-        io::Error::new(kind, unsettled.to_string())
+        let text = unsettled.to_string();
+        match unsettled {
+            Unsettled::Lost { .. } => io::Error::other(Lost(text)),
+            Unsettled::Unknown(_) => io::Error::new(io::ErrorKind::TimedOut, text),
+        }
+    }
+}
+
+/// An attempt that was lost, in words. [`LeaseLost::find`] finds its source.
+#[derive(Debug)]
+struct Lost(String);
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for Lost {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&LeaseLost::Unsettled)
     }
 }
 
@@ -219,7 +235,7 @@ impl Guard {
             Trouble::Unknown(error)
         } else {
             // It was refused, and had no effect.
-            self.held.lease.give_back(self.queue.settings.lease);
+            self.held.lease.give_back(self.queue.lease());
             Trouble::Lost
         }
     }

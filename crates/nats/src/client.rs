@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use ecru::channel::{self, Receiver};
@@ -31,12 +32,21 @@ use crate::subscription::{Subscription, SubscriptionBuilder};
 /// renews its subscriptions. What is published meanwhile is kept up to
 /// [`Options::send_buffer`] and sent later. Requests that had been sent fail with
 /// [`Disconnected`](crate::ErrorKind::Disconnected), because they may have been processed. Messages
-/// that were being sent at that moment may be lost; JetStream's acknowledgements tell. A login that
+/// that were being sent at that moment may be lost; the next [`flush`](Client::flush) fails then, and
+/// JetStream's acknowledgements tell of each message. A login that
 /// is refused counts as a failed attempt, so the client tries again: see
 /// [`Options::max_reconnects`] and [`Client::events`].
-#[derive(Clone)]
 pub struct Client {
     shared: Arc<Shared>,
+    /// How many losses this handle has reported.
+    reported: AtomicU64,
+}
+
+impl Clone for Client {
+    fn clone(&self) -> Client {
+        let reported = AtomicU64::new(self.reported.load(Ordering::Relaxed));
+        Client { shared: Arc::clone(&self.shared), reported }
+    }
 }
 
 /// What happened to a connection. See [`Client::events`].
@@ -106,7 +116,7 @@ impl Client {
         let own = Arc::clone(&shared);
         s.__daemon("nats", Box::new(move || session::run(&own, servers, session, generation)));
         s.__daemon("nats-tasks", Box::new(move || session::host(&to_do)));
-        Ok(Client { shared })
+        Ok(Client { shared, reported: AtomicU64::new(0) })
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
@@ -229,17 +239,29 @@ impl Client {
         Ok(JetStream::new(self.clone(), Some(domain)))
     }
 
-    /// Waits until the server has processed everything that this client sent before.
+    /// Waits until the server has processed everything that this client sent before. The client
+    /// does not send again what was being sent when a connection was lost.
     ///
     /// # Errors
-    /// Returns [`TimedOut`](crate::ErrorKind::TimedOut),
-    /// [`Disconnected`](crate::ErrorKind::Disconnected), [`Closed`](crate::ErrorKind::Closed) and
+    /// Returns [`Disconnected`](crate::ErrorKind::Disconnected) if messages that were published
+    /// before this call may have been lost with a connection, once for each handle and loss.
+    /// Publish again what was published since the last call. Returns
+    /// [`TimedOut`](crate::ErrorKind::TimedOut), [`Closed`](crate::ErrorKind::Closed) and
     /// [`Cancelled`](crate::ErrorKind::Cancelled).
     ///
     /// # Cancellation
     /// This is a cancellation point.
     pub fn flush(&self) -> Result<(), Error> {
-        Request::new(&self.shared, Text::fixed("PING"), self.shared.ping()?).get().map(drop)
+        let answer = Request::new(&self.shared, Text::fixed("PING"), self.shared.ping()?).get();
+        let (losses, server) = self.shared.losses();
+        let is_reported = self.reported.swap(losses, Ordering::Relaxed) == losses;
+        answer?;
+        if is_reported {
+            return Ok(());
+        }
+        let text = "the connection was lost before the server had received everything that was \
+                    published; publish again what was published since the last flush";
+        Err(Error::new(ErrorKind::Disconnected, text).at(&server))
     }
 
     /// Ends the client before its scope ends: sends what was published, and waits until the server

@@ -93,8 +93,17 @@ pub(crate) struct Link {
     owed_pongs: u8,
     next_token: u64,
     sent: u64,
-    /// The tokens of the `PING` frames without an answer; 0 for the connection's own.
-    pongs: VecDeque<u64>,
+    /// The tokens of the `PING` frames without an answer, with the number of the last message
+    /// before each; the token is 0 for the connection's own.
+    pongs: VecDeque<(u64, u64)>,
+    /// How many messages were published without a wait for an answer, how many of them were given
+    /// to a connection, and how many the server has received for certain.
+    published: u64,
+    written: u64,
+    received_through: u64,
+    /// How often such messages may have been lost with a connection, and with the last of which.
+    losses: u64,
+    lost_at: Arc<str>,
     pending: BTreeMap<u64, Pending>,
     next_sid: u64,
     subscriptions: BTreeMap<u64, Arc<Entry>>,
@@ -150,6 +159,11 @@ impl Shared {
             next_token: 1,
             sent: 1,
             pongs: VecDeque::new(),
+            published: 0,
+            written: 0,
+            received_through: 0,
+            losses: 0,
+            lost_at: "".into(),
             pending: BTreeMap::new(),
             next_sid: REPLIES + 1,
             subscriptions: BTreeMap::from([(REPLIES, Arc::new(replies))]),
@@ -224,6 +238,8 @@ impl Shared {
             &message.headers,
             &message.payload,
         );
+        // The client's own messages are repeated in another way.
+        link.published += u64::from(wait);
         drop(link);
         self.work.notify_one();
         Ok(())
@@ -234,7 +250,8 @@ impl Shared {
         let (answer, receiver) = channel::oneshot();
         let mut link = self.open_link()?;
         let token = link.register(answer, Text::fixed("PING"), None);
-        link.pongs.push_back(token);
+        let published = link.published;
+        link.pongs.push_back((token, published));
         link.out.extend_from_slice(b"PING\r\n");
         drop(link);
         self.work.notify_one();
@@ -335,10 +352,15 @@ impl Shared {
 
     /// Handles a `PONG`.
     pub(crate) fn ponged(&self) {
-        let token = self.link().pongs.pop_front();
-        match token {
-            None | Some(0) => {}
-            Some(token) => self.answer(token, Ok(Message::new("PONG", ""))),
+        let mut link = self.link();
+        let answered = link.pongs.pop_front();
+        if let Some((_, published)) = answered {
+            link.received_through = link.received_through.max(published);
+        }
+        drop(link);
+        match answered {
+            None | Some((0, _)) => {}
+            Some((token, _)) => self.answer(token, Ok(Message::new("PONG", ""))),
         }
     }
 
@@ -381,7 +403,12 @@ impl Shared {
         link.out.drain(..renewing);
         let (sent, server) = (link.sent, Arc::clone(&link.server));
         // An answer to a `PING` belongs to its connection. Those not sent stay in line.
-        link.pongs.retain(|token| *token >= sent);
+        link.pongs.retain(|(token, _)| *token >= sent);
+        if link.written > link.received_through {
+            link.received_through = link.written;
+            link.losses += 1;
+            link.lost_at = Arc::clone(&server);
+        }
         let kept = link.pending.split_off(&sent);
         let failed = mem::replace(&mut link.pending, kept);
         drop(link);
@@ -425,6 +452,19 @@ impl Shared {
     /// Notes that the server has received everything.
     pub(crate) fn all_received(&self) {
         self.link().received = true;
+    }
+
+    /// Notes that the server has received what was given to its connection.
+    pub(crate) fn all_written_received(&self) {
+        let mut link = self.link();
+        link.received_through = link.written;
+    }
+
+    /// Returns how often published messages may have been lost with a connection, and the server of
+    /// the last one.
+    pub(crate) fn losses(&self) -> (u64, Arc<str>) {
+        let link = self.link();
+        (link.losses, Arc::clone(&link.lost_at))
     }
 
     /// Ends the client: nothing is accepted any more, and all that waits gets an error.
@@ -509,10 +549,11 @@ impl Link {
         }
         if mem::take(&mut self.asks) {
             batch.extend_from_slice(b"PING\r\n");
-            self.pongs.push_back(0);
+            self.pongs.push_back((0, self.published));
         }
         self.owes = false;
         self.sent = self.next_token;
+        self.written = self.published;
         Some(Work::Batch(batch))
     }
 }

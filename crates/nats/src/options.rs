@@ -12,6 +12,7 @@ use crate::client::Client;
 use crate::daemons::Daemons;
 use crate::error::Error;
 use crate::secret::Secret;
+use crate::transport;
 
 /// The settings of a connection, before it is made.
 ///
@@ -126,6 +127,20 @@ impl Options {
         self.credentials(&text)
     }
 
+    /// Logs in with an nkey, whose seed a file has.
+    ///
+    /// # Errors
+    /// Returns [`InvalidInput`](crate::ErrorKind::InvalidInput) if the file cannot be read or the
+    /// seed is malformed.
+    pub fn nkey_file(self, path: impl AsRef<Path>) -> Result<Options, Error> {
+        let path = path.as_ref();
+        let text = ecru::fs::read_to_string(path).map_err(|error| {
+            let text = format!("the file {} cannot be read: {error}", path.display());
+            Error::invalid(text).with_source(error)
+        })?;
+        self.nkey(text.trim())
+    }
+
     /// Requires TLS for all servers, as the scheme `tls` does for one. If a server does not offer
     /// it, the connection fails. By default TLS is used if the server requires it.
     #[must_use]
@@ -148,6 +163,22 @@ impl Options {
     pub fn tls_config(mut self, config: Arc<ClientConfig>) -> Options {
         self.tls = Some(config);
         self
+    }
+
+    /// Sets what TLS trusts and shows by files in the form of PEM: `authorities` has the certificates
+    /// that are trusted instead of the Web's authorities, and `identity` names the file of the
+    /// client's certificate and that of its key.
+    ///
+    /// # Errors
+    /// Returns [`InvalidInput`](crate::ErrorKind::InvalidInput), with the name of the file, if one
+    /// cannot be read, is malformed or has no certificate, or if the key does not fit.
+    pub fn tls_files(
+        self,
+        authorities: Option<&Path>,
+        identity: Option<(&Path, &Path)>,
+    ) -> Result<Options, Error> {
+        let config = transport::config_of_files(authorities, identity)?;
+        Ok(self.tls_config(config))
     }
 
     /// Sets whether the client's own messages come back to its subscriptions. The default is true.

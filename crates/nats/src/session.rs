@@ -441,8 +441,12 @@ impl Reader<'_> {
 
     /// Handles what the server says until it closes the connection.
     fn read_rest(&mut self, transport: &Transport, buffer: &mut ReadBuffer, decoder: &mut Decoder) {
-        while let Ok(bytes @ [_, ..]) = transport.read(buffer, || ()) {
-            decoder.push(bytes);
+        loop {
+            match transport.read(buffer, || ()) {
+                Ok([]) => return self.shared.all_written_received(),
+                Ok(bytes) => decoder.push(bytes),
+                Err(_) => return,
+            }
             while let Ok(Some(frame)) = decoder.next() {
                 self.handle(frame);
             }

@@ -4,15 +4,18 @@
 //! that is never held while either waits for the socket. Only the writer sends records, in the
 //! order in which they were made.
 
+use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ecru::Cancelled;
 use ecru::net::TcpStream;
 use rustls::crypto::ring;
-use rustls::pki_types::ServerName;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
 use crate::error::{Error, ErrorKind};
@@ -196,9 +199,67 @@ fn lock(tls: &Mutex<ClientConnection>) -> MutexGuard<'_, ClientConnection> {
     tls.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Returns the Web's authorities.
+fn web() -> RootCertStore {
+    RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() }
+}
+
+/// Returns settings that trust and show what files have: see
+/// [`Options::tls_files`](crate::Options::tls_files).
+pub(crate) fn config_of_files(
+    authorities: Option<&Path>,
+    identity: Option<(&Path, &Path)>,
+) -> Result<Arc<ClientConfig>, Error> {
+    let roots = match authorities {
+        Some(file) => {
+            let mut roots = RootCertStore::empty();
+            for certificate in certificates(file)? {
+                roots.add(certificate).map_err(|error| unfit(file, &error))?;
+            }
+            roots
+        }
+        None => web(),
+    };
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Error::invalid(format!("TLS cannot be used: {error}")))?
+        .with_root_certificates(roots);
+    let config = match identity {
+        Some((certificate, key)) => {
+            let chain = certificates(certificate)?;
+            let secret =
+                PrivateKeyDer::from_pem_slice(&read(key)?).map_err(|error| unfit(key, &error))?;
+            builder.with_client_auth_cert(chain, secret).map_err(|error| unfit(key, &error))?
+        }
+        None => builder.with_no_client_auth(),
+    };
+    Ok(Arc::new(config))
+}
+
+fn read(file: &Path) -> Result<Vec<u8>, Error> {
+    ecru::fs::read(file).map_err(|error| {
+        let text = format!("the file {} cannot be read: {error}", file.display());
+        Error::invalid(text).with_source(error)
+    })
+}
+
+fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let text = read(file)?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    let found = found.map_err(|error| unfit(file, &error))?;
+    if found.is_empty() {
+        return Err(unfit(file, &"it has no certificate"));
+    }
+    Ok(found)
+}
+
+fn unfit(file: &Path, why: &dyn fmt::Display) -> Error {
+    Error::invalid(format!("the file {} cannot be used for TLS: {why}", file.display()))
+}
+
 /// Returns settings that trust the Web's authorities.
 fn web_config() -> Result<Arc<ClientConfig>, rustls::Error> {
-    let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+    let roots = web();
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()?
         .with_root_certificates(roots)

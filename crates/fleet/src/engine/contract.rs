@@ -9,7 +9,8 @@ use ecru_nats::Options;
 use super::local;
 use super::nats::NatsEngine;
 use super::{
-    Dead, Delivery, Engine, EngineQueue, Pull, QueueSpec, ResultsSpec, Seen, Sending, Watch,
+    Announced, Changes, Dead, Delivery, Engine, EngineQueue, Pull, QueueSpec, ResultsSpec, Seen,
+    Sending, Watch,
 };
 use crate::errors::LeaseLost;
 
@@ -39,8 +40,13 @@ fn on_a_server(body: impl Fn(&dyn Engine) -> io::Result<()>) {
     }
 }
 
-fn spec() -> QueueSpec {
-    QueueSpec { name: "mill".into(), lease: LONG, limit: None, capacity: None, replicas: 1 }
+/// Opens the queue with a long lease and these settings.
+fn open(engine: &dyn Engine, settings: Changes) -> io::Result<Box<dyn EngineQueue>> {
+    engine.queue("mill", &Changes { lease: settings.lease.or(Some(LONG)), ..settings })
+}
+
+fn lease(lease: Duration) -> Changes {
+    Changes { lease: Some(lease), ..Changes::default() }
 }
 
 fn send(queue: &dyn EngineQueue, id: &str, is_named: bool) -> io::Result<Sending> {
@@ -72,7 +78,7 @@ fn done(job: &Delivery) -> io::Result<()> {
 #[test]
 fn ids_are_unique_while_queued_or_held() {
     each(|engine| {
-        let queue = engine.queue(&QueueSpec { capacity: Some(3), ..spec() })?;
+        let queue = open(engine, Changes { capacity: Some(Some(3)), ..Changes::default() })?;
         new(&*queue, "a")?;
         assert!(matches!(send(&*queue, "a", false)?, Sending::Already));
         assert!(matches!(send(&*queue, "b", true)?, Sending::New));
@@ -97,7 +103,7 @@ fn ids_are_unique_while_queued_or_held() {
 #[test]
 fn a_sending_is_remembered() {
     on_a_server(|engine| {
-        let queue = engine.queue(&spec())?;
+        let queue = open(engine, Changes::default())?;
         assert!(matches!(send(&*queue, "a", true)?, Sending::New));
         done(&next(&*queue.pull(1)?)?)?;
         assert!(matches!(send(&*queue, "a", true)?, Sending::Already));
@@ -108,7 +114,7 @@ fn a_sending_is_remembered() {
 #[test]
 fn jobs_are_handed_out_until_they_are_settled() {
     each(|engine| {
-        let queue = engine.queue(&spec())?;
+        let queue = open(engine, Changes::default())?;
         for id in ["a", "b", "c"] {
             new(&*queue, id)?;
         }
@@ -144,7 +150,7 @@ fn jobs_are_handed_out_until_they_are_settled() {
 #[test]
 fn a_lease_expires_slow() {
     each(|engine| {
-        let queue = engine.queue(&QueueSpec { lease: Duration::from_millis(100), ..spec() })?;
+        let queue = open(engine, lease(Duration::from_millis(100)))?;
         new(&*queue, "a")?;
         let pull = queue.pull(2)?;
         let held = next(&*pull)?;
@@ -159,7 +165,7 @@ fn a_lease_expires_slow() {
 fn a_lease_is_renewed_slow() {
     each(|engine| {
         let lease = Duration::from_secs(2);
-        let queue = engine.queue(&QueueSpec { lease, ..spec() })?;
+        let queue = open(engine, Changes { lease: Some(lease), ..Changes::default() })?;
         new(&*queue, "a")?;
         let pull = queue.pull(2)?;
         let held = next(&*pull)?;
@@ -175,7 +181,7 @@ fn a_lease_is_renewed_slow() {
 #[test]
 fn the_last_holder_that_has_begun_settles_slow() {
     each(|engine| {
-        let queue = engine.queue(&QueueSpec { lease: Duration::from_millis(100), ..spec() })?;
+        let queue = open(engine, lease(Duration::from_millis(100)))?;
         let pull = queue.pull(3)?;
         let expired = |error: io::Error| LeaseLost::find(&error) == Some(LeaseLost::Expired);
         for late in 0..3 {
@@ -216,7 +222,7 @@ fn the_last_holder_that_has_begun_settles_slow() {
 #[test]
 fn a_limit_holds_over_all_pulls() {
     each(|engine| {
-        let queue = engine.queue(&QueueSpec { limit: Some(2), ..spec() })?;
+        let queue = open(engine, Changes { limit: Some(Some(2)), ..Changes::default() })?;
         for id in ["a", "b", "c"] {
             new(&*queue, id)?;
         }
@@ -248,18 +254,18 @@ fn a_limit_holds_over_all_pulls() {
 #[test]
 fn cancellations_remove_and_are_announced() {
     each(|engine| {
-        let queue = engine.queue(&spec())?;
+        let queue = open(engine, Changes::default())?;
         let heard = queue.announcements()?;
         assert!(!queue.cancel("a")?);
         new(&*queue, "a")?;
         new(&*queue, "b")?;
         assert!(queue.cancel("a")? && !queue.cancel("a")?);
-        assert_eq!(heard.next()?.0, "a");
+        assert!(matches!(heard.next()?, Announced::Cancelled(id, _) if id == "a"));
         let pull = queue.pull(1)?;
         let held = next(&*pull)?;
         assert_eq!(held.id, "b");
         assert!(queue.cancel("b")?);
-        let (id, sequence) = heard.next()?;
+        let Announced::Cancelled(id, sequence) = heard.next()? else { panic!() };
         assert_eq!((&*id, sequence.unwrap_or(held.sequence)), ("b", held.sequence));
         // It is removed already, which an engine may say.
         let _ = held.lease.terminate("it was cancelled");
@@ -273,7 +279,7 @@ fn cancellations_remove_and_are_announced() {
 #[test]
 fn a_pause_holds_jobs_back() {
     each(|engine| {
-        let queue = engine.queue(&spec())?;
+        let queue = open(engine, Changes::default())?;
         queue.pause(LONG)?;
         let pull = queue.pull(1)?;
         new(&*queue, "a")?;
@@ -288,7 +294,7 @@ fn a_pause_holds_jobs_back() {
 #[test]
 fn the_dead_are_kept_apart() {
     each(|engine| {
-        let queue = engine.queue(&QueueSpec { capacity: Some(1), ..spec() })?;
+        let queue = open(engine, Changes { capacity: Some(Some(1)), ..Changes::default() })?;
         assert_eq!(queue.dead(0)?, None);
         let dead = |id: &str, sequence, reason: &str| Dead {
             id: id.into(),
@@ -319,7 +325,7 @@ fn the_dead_are_kept_apart() {
 #[test]
 fn a_stopped_pull_gives_back_what_it_has() {
     each(|engine| {
-        let queue = engine.queue(&spec())?;
+        let queue = open(engine, Changes::default())?;
         for id in ["a", "b", "c", "d"] {
             new(&*queue, id)?;
         }
@@ -364,7 +370,7 @@ fn result(watch: &dyn Watch) -> io::Result<Option<(String, Bytes)>> {
 #[test]
 fn the_first_result_wins_and_is_seen() {
     each(|engine| {
-        let spec = ResultsSpec { name: "mill".into(), keep: LONG, replicas: 1 };
+        let spec = ResultsSpec { name: "mill".into(), keep: Some(LONG), replicas: None };
         let results = engine.results(&spec)?;
         let bytes = |text: &'static str| Bytes::from_static(text.as_bytes());
         assert!(results.put("run", "0", bytes("one"))?);
@@ -399,7 +405,7 @@ fn the_first_result_wins_and_is_seen() {
 #[test]
 fn results_up_to_a_position_are_forgotten() {
     each(|engine| {
-        let spec = ResultsSpec { name: "mill".into(), keep: LONG, replicas: 1 };
+        let spec = ResultsSpec { name: "mill".into(), keep: Some(LONG), replicas: None };
         let results = engine.results(&spec)?;
         let watch = results.watch("run", None)?;
         assert_eq!(watch.next()?, Seen::UpToDate);
@@ -427,27 +433,65 @@ fn results_up_to_a_position_are_forgotten() {
 }
 
 #[test]
-fn other_settings_are_refused_and_named() {
+fn settings_change_while_jobs_are_held() {
     each(|engine| {
-        let base = QueueSpec { capacity: Some(9), limit: Some(5), ..spec() };
-        engine.queue(&base)?;
-        engine.queue(&base)?;
-        for (other, words) in [
-            (QueueSpec { capacity: None, ..base.clone() }, ["capacity", "9"]),
-            (QueueSpec { limit: Some(6), ..base.clone() }, ["limit", "5"]),
-            (QueueSpec { limit: None, ..base.clone() }, ["limit", "5"]),
-            (QueueSpec { lease: 2 * LONG, ..base.clone() }, ["lease", "120s"]),
-        ] {
-            let error = engine.queue(&other).err().unwrap();
-            assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{error}");
-            let text = error.to_string();
-            assert!(words.iter().chain(&["mill"]).all(|word| text.contains(word)), "{text}");
+        let queue = open(engine, Changes { limit: Some(Some(1)), ..Changes::default() })?;
+        let first = queue.spec()?;
+        assert_eq!((first.lease, first.limit, first.capacity), (LONG, Some(1), None));
+        // What is not named stays, and opening alone changes nothing.
+        let other = engine.queue("mill", &lease(2 * LONG))?;
+        assert_eq!(other.spec()?, first);
+        let heard = queue.announcements()?;
+        for id in ["a", "b", "c"] {
+            new(&*queue, id)?;
         }
-        let spec = ResultsSpec { name: "mill".into(), keep: LONG, replicas: 1 };
-        engine.results(&spec)?;
-        engine.results(&spec)?;
-        let error = engine.results(&ResultsSpec { keep: 2 * LONG, ..spec }).err().unwrap();
-        assert!(error.to_string().contains("60s"), "{error}");
+        let pull = queue.pull(3)?;
+        let a = next(&*pull)?;
+        ecru::scope(|s| {
+            let waits = s.spawn(|| next(&*pull));
+            // Fewer than there are. Nothing is lost.
+            let few = Changes { capacity: Some(Some(1)), limit: Some(None), ..lease(LONG / 2) };
+            other.update(&few)?;
+            let wanted = QueueSpec { lease: LONG / 2, limit: None, capacity: Some(1), replicas: 1 };
+            assert_eq!((queue.spec()?, other.spec()?), (wanted.clone(), wanted));
+            assert_eq!(heard.next()?, Announced::Lease(LONG / 2));
+            // The limit is gone, so another job is handed out beside the first one.
+            let b = waits.join().expect("it does not panic")?;
+            assert!(matches!(send(&*queue, "d", false)?, Sending::Full));
+            for job in [&a, &b, &next(&*pull)?] {
+                assert!(job.lease.begin_renew()?.wait()?);
+                done(job)?;
+            }
+            let counts = queue.counts()?;
+            assert_eq!((counts.queued, counts.running), (0, 0));
+            other.update(&Changes { capacity: Some(None), ..Changes::default() })?;
+            assert_eq!(queue.spec()?.capacity, None);
+            Ok::<(), io::Error>(())
+        })?;
+        let keep = |keep| ResultsSpec { name: "mill".into(), keep, replicas: None };
+        for kept in [Some(LONG), None, Some(2 * LONG), Some(Duration::from_secs(1))] {
+            let results = engine.results(&keep(kept))?;
+            assert!(results.put(
+                "run",
+                &format!("{kept:?}").replace(['(', ')'], ""),
+                Bytes::new()
+            )?);
+        }
         Ok(())
+    });
+}
+
+#[test]
+fn what_cannot_serve_is_refused_slow() {
+    on_a_server(|engine| {
+        let error =
+            open(engine, Changes { replicas: Some(3), ..Changes::default() }).err().unwrap();
+        assert!(error.to_string().contains("mill cannot have 3 replicas"), "{error}");
+        let queue = open(engine, Changes::default())?;
+        let more = Changes { replicas: Some(3), ..Changes::default() };
+        let error = queue.update(&more).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        assert!(error.to_string().contains("mill"), "{error}");
+        new(&*queue, "a")
     });
 }

@@ -19,6 +19,8 @@
 //! | `ecru::Cancelled::find` | The wait was cancelled. |
 //! | `ErrorKind::NotConnected` | The engine's scope has ended. It stays so. |
 //! | `ErrorKind::TimedOut`, `ErrorKind::ConnectionAborted` | No answer. The call may have had its effect. |
+//! | `ErrorKind::StorageFull` | The servers have no room. The call had no effect. A repetition may succeed. |
+//! | `ErrorKind::ResourceBusy`, `ErrorKind::NotFound` | No server is responsible, for instance because a leader is being elected. The call had no effect. A repetition may succeed. |
 //! | any other | The call was refused and had no effect. The text says which queue or store, and what to do. |
 
 #[cfg(test)]
@@ -49,11 +51,9 @@ pub(crate) fn connect<'scope>(
     Ok(Box::new(nats::NatsEngine::connect(s, urls, options)?))
 }
 
-/// The settings of a queue.
+/// The settings of a queue that are in force in the whole fleet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct QueueSpec {
-    /// The name.
-    pub(crate) name: String,
     /// How long a holder has a job before it must have renewed its lease.
     pub(crate) lease: Duration,
     /// The most jobs that the whole fleet holds at once, or `None` for no limit.
@@ -64,25 +64,56 @@ pub(crate) struct QueueSpec {
     pub(crate) replicas: usize,
 }
 
+impl Default for QueueSpec {
+    fn default() -> QueueSpec {
+        QueueSpec { lease: Duration::from_secs(30), limit: None, capacity: None, replicas: 1 }
+    }
+}
+
+/// Settings of a queue that a program has named. The others stay as they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Changes {
+    pub(crate) lease: Option<Duration>,
+    pub(crate) limit: Option<Option<usize>>,
+    pub(crate) capacity: Option<Option<u64>>,
+    pub(crate) replicas: Option<usize>,
+}
+
+impl Changes {
+    /// Returns the settings that are in force after the changes.
+    pub(crate) fn apply(&self, spec: &QueueSpec) -> QueueSpec {
+        QueueSpec {
+            lease: self.lease.unwrap_or(spec.lease),
+            limit: self.limit.unwrap_or(spec.limit),
+            capacity: self.capacity.unwrap_or(spec.capacity),
+            replicas: self.replicas.unwrap_or(spec.replicas),
+        }
+    }
+}
+
+/// How long results are kept if no program says so.
+pub(crate) const KEEP: Duration = Duration::from_hours(24);
+
 /// The settings of a store of results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ResultsSpec {
     /// The name.
     pub(crate) name: String,
-    /// How long a result is kept.
-    pub(crate) keep: Duration,
-    /// On how many servers results are stored.
-    pub(crate) replicas: usize,
+    /// How long a result is kept. `None` for what is in force, or [`KEEP`] for a new store.
+    pub(crate) keep: Option<Duration>,
+    /// On how many servers results are stored. `None` for what is in force, or one for a new store.
+    pub(crate) replicas: Option<usize>,
 }
 
 /// A system that stores jobs and results.
 pub(crate) trait Engine: Send + Sync {
-    /// Opens a queue, and creates it if it does not exist. A queue that exists with other settings
-    /// is refused with an `InvalidInput` error that names the difference.
-    fn queue(&self, spec: &QueueSpec) -> io::Result<Box<dyn EngineQueue>>;
+    /// Opens a queue, and creates it with these settings and the default ones if it does not exist.
+    /// The settings of a queue that exists stay as they are. A queue that cannot serve, because
+    /// another program has made it, is refused with an `InvalidInput` error that says why.
+    fn queue(&self, name: &str, settings: &Changes) -> io::Result<Box<dyn EngineQueue>>;
 
-    /// Opens a store of results, and creates it if it does not exist. Names of stores and of queues
-    /// do not collide.
+    /// Opens a store of results, and creates it if it does not exist. If it exists with other
+    /// settings, these replace them. Names of stores and of queues do not collide.
     fn results(&self, spec: &ResultsSpec) -> io::Result<Box<dyn EngineResults>>;
 
     /// The fleet has ended: every wait in the engine fails with `NotConnected`. Never waits. An
@@ -144,7 +175,16 @@ pub(crate) trait EngineQueue: Send + Sync {
     /// the delivery was returned.
     fn pull(&self, window: usize) -> io::Result<Box<dyn Pull>>;
 
-    /// Listens to the cancellations of jobs that are held anywhere in the fleet.
+    /// Returns the settings that are in force.
+    fn spec(&self) -> io::Result<QueueSpec>;
+
+    /// Changes settings while the queue is in use, and announces a lease that is changed. Jobs that
+    /// are queued or held stay, also if they are more than the new limits. What cannot be changed is
+    /// refused with an `InvalidInput` error that says why.
+    fn update(&self, changes: &Changes) -> io::Result<()>;
+
+    /// Listens to the cancellations of jobs that are held anywhere in the fleet, and to changes of
+    /// the settings.
     fn announcements(&self) -> io::Result<Box<dyn Announcements>>;
 
     /// Removes a job that is queued or held, and announces it to the holder. Returns whether there
@@ -271,12 +311,22 @@ pub(crate) trait Renewal: Send {
     fn wait(self: Box<Self>) -> io::Result<bool>;
 }
 
-/// Cancellations of jobs that may be held here.
+/// What is announced to all that take jobs of a queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Announced {
+    /// A job that may be held here was cancelled. The sequence number is there if the engine knows
+    /// it.
+    Cancelled(String, Option<u64>),
+    /// The settings change, or have changed: this is the new lease. A shorter one is announced
+    /// before it is in force, so that leases are renewed in time, and again when it is.
+    Lease(Duration),
+}
+
+/// Announcements to those that take jobs of a queue.
 pub(crate) trait Announcements: Send + Sync {
-    /// Waits for the next one. Returns the id and, if the engine knows it, the sequence number of
-    /// the job. Some may be lost with a connection: the holder then works in vain, and its `claim`
-    /// returns `false`.
-    fn next(&self) -> io::Result<(String, Option<u64>)>;
+    /// Waits for the next one. Some may be lost with a connection. The holder of a job that was
+    /// cancelled then works in vain, and its `claim` returns `false`.
+    fn next(&self) -> io::Result<Announced>;
 }
 
 /// A store of results. A result is named by two tokens: a run, and its index in the run.

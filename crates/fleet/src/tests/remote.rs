@@ -10,8 +10,8 @@ use ecru::Scope;
 
 use crate::Fleet;
 use crate::engine::{
-    self, Announcements, BoxSource, Counts, Dead, Delivery, Engine, EngineQueue, EngineResults,
-    Lease, Pull, QueueSpec, Renewal, ResultsSpec,
+    self, Announcements, BoxSource, Changes, Counts, Dead, Delivery, Engine, EngineQueue,
+    EngineResults, Lease, Pull, QueueSpec, Renewal, ResultsSpec,
 };
 
 /// A server in memory.
@@ -57,9 +57,9 @@ struct Remote {
 }
 
 impl Engine for Remote {
-    fn queue(&self, spec: &QueueSpec) -> io::Result<Box<dyn EngineQueue>> {
+    fn queue(&self, name: &str, settings: &Changes) -> io::Result<Box<dyn EngineQueue>> {
         self.link.check()?;
-        let queue = self.server.0.queue(spec)?;
+        let queue = self.server.0.queue(name, settings)?;
         Ok(Box::new(RemoteQueue { queue, link: self.link.clone() }))
     }
 
@@ -85,6 +85,16 @@ impl EngineQueue for RemoteQueue {
     fn pull(&self, window: usize) -> io::Result<Box<dyn Pull>> {
         self.link.check()?;
         Ok(Box::new(RemotePull { pull: self.queue.pull(window)?, link: self.link.clone() }))
+    }
+
+    fn spec(&self) -> io::Result<QueueSpec> {
+        self.link.check()?;
+        self.queue.spec()
+    }
+
+    fn update(&self, changes: &Changes) -> io::Result<()> {
+        self.link.check()?;
+        self.queue.update(changes)
     }
 
     fn announcements(&self) -> io::Result<Box<dyn Announcements>> {

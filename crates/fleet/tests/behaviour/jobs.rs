@@ -184,6 +184,7 @@ fn fleet_26_cancel() {
         assert_eq!(result, Err(LeaseLost::Cancelled));
         let error = job.done().unwrap_err();
         assert!(matches!(error, Unsettled::Lost { .. }), "{error}");
+        assert_eq!(LeaseLost::find(&error.into()), Some(LeaseLost::Unsettled));
         queue.send(3)?;
         assert_eq!(*jobs.recv()?, 3);
         assert_eq!(queue.stats()?.queued, 0);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ecru::schedule::Delay;
 use ecru::{Cancelled, Source};
-use ecru_fleet::{Fleet, JobId, SendError, Sent, Unsettled};
+use ecru_fleet::{Fleet, JobId, SendError, Sent, Unsettled, Update};
 
 use crate::broker::{Broker, each};
 
@@ -136,8 +136,9 @@ fn fleet_05_refused_settings() {
 }
 
 /// - given: an open queue
-/// - when: it is opened again with the same settings, and with others
-/// - then: both handles have the same jobs; the others are refused, and the message has them
+/// - when: it is opened again with the same settings, with others, and without
+/// - then: all handles have the same jobs; the others replace those before, and without any they
+///   stay as they are
 #[test]
 fn fleet_06_opened_twice() {
     each(|_, fleet| {
@@ -145,9 +146,19 @@ fn fleet_06_opened_twice() {
         let second = fleet.queue::<u32>("n").limit(2).open()?;
         first.send(7)?;
         assert_eq!(*second.jobs(1)?.recv()?, 7);
-        let error = fleet.queue::<u32>("n").limit(3).open().unwrap_err();
+        fleet.on_warning(|_| ());
+        let small = fleet.queue::<u32>("small").capacity(1).open()?;
+        small.send(1)?;
+        assert!(matches!(small.send(2), Err(SendError::Full(2))));
+        let larger = fleet.queue::<u32>("small").capacity(2).open()?;
+        small.send(2)?;
+        let same = fleet.queue::<u32>("small").open()?;
+        assert!(matches!(same.send(3), Err(SendError::Full(3))));
+        larger.update(Update::new().no_capacity())?;
+        same.send(3)?;
+        let error = same.update(Update::new().limit(0)).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
-        assert!(error.to_string().contains('3'), "{error}");
+        assert!(error.to_string().contains("limit is 0"), "{error}");
         Ok(())
     });
 }

@@ -2,10 +2,12 @@
 //! engine, and those that need a server.
 
 mod broker;
+mod changes;
 mod child;
 #[path = "../../../nats/tests/behaviour/cluster.rs"]
 mod cluster;
 mod clusters;
+mod queue_tool;
 #[path = "../../../nats/tests/behaviour/server.rs"]
 mod server;
 mod servers;

@@ -15,14 +15,14 @@ use crate::server::Server;
 /// Longer than anything here takes. A time limit of the program that is not about a limit.
 const LONG: &str = "60";
 
-fn fleet() -> Command {
+pub(crate) fn fleet() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fleet"));
     command.env_remove("FLEET_URL").env_remove("FLEET_SYSTEM_URL").stdin(Stdio::null());
     command
 }
 
 /// Runs the program, and returns its exit code and its output.
-fn said(arguments: &[&str]) -> (i32, String) {
+pub(crate) fn said(arguments: &[&str]) -> (i32, String) {
     let Output { status, stdout, stderr } = fleet().args(arguments).output().unwrap();
     let text = String::from_utf8(stdout).unwrap() + &String::from_utf8(stderr).unwrap();
     (status.code().unwrap_or_else(|| panic!("{status}: {text}")), text)

@@ -9,8 +9,9 @@ use super::{Discard, JetStream, Storage, StreamConfig};
 use crate::error::Error;
 use crate::message::{Message, check_name, check_pattern};
 
-/// The code of an expected sequence number that is another one.
-const WRONG_LAST_SEQUENCE: u32 = 10071;
+/// The codes of an expected sequence number that is another one: it is stored, or a cluster is
+/// storing it.
+const WRONG_LAST_SEQUENCE: [u32; 2] = [10071, 10164];
 
 /// The header that marks a value as deleted.
 const OPERATION: &str = "KV-Operation";
@@ -200,7 +201,9 @@ impl Bucket {
             .with_header("Nats-Expected-Last-Subject-Sequence", &revision.to_string())?;
         match self.jetstream.publish_message(&message) {
             Ok(published) => Ok(Some(published.sequence)),
-            Err(error) if error.code() == Some(WRONG_LAST_SEQUENCE) => Ok(None),
+            Err(error) if error.code().is_some_and(|code| WRONG_LAST_SEQUENCE.contains(&code)) => {
+                Ok(None)
+            }
             Err(error) => Err(error),
         }
     }

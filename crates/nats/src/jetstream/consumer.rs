@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::pull::{self, Deliveries};
-use super::{ClusterInfo, JetStream, Success, nanoseconds};
+use super::{ClusterInfo, JetStream, OtherSettings, Success, nanoseconds};
 use crate::error::{Error, ErrorKind};
 use crate::message::{check_name, check_pattern, check_subject};
 
@@ -46,6 +46,8 @@ pub enum DeliverPolicy {
     LastPerSubject,
     /// With [`ConsumerConfig::start_sequence`], or the next message after it that is stored.
     ByStartSequence,
+    /// With the first message that was stored at [`ConsumerConfig::start_time`] or later.
+    ByStartTime,
 }
 
 /// The configuration of a durable pull consumer.
@@ -80,6 +82,9 @@ pub struct ConsumerConfig {
     /// The stream's sequence number of the first message, for [`DeliverPolicy::ByStartSequence`].
     #[serde(rename = "opt_start_seq", skip_serializing_if = "Option::is_none")]
     pub start_sequence: Option<u64>,
+    /// The time of the first message in the form of RFC 3339, for [`DeliverPolicy::ByStartTime`].
+    #[serde(rename = "opt_start_time", skip_serializing_if = "Option::is_none")]
+    pub start_time: Option<String>,
     /// How messages are settled.
     pub ack_policy: AckPolicy,
     /// After how long a message that is not settled is handed out again. The server's default is
@@ -102,6 +107,9 @@ pub struct ConsumerConfig {
     /// On how many servers the state is stored. 0 means as the stream.
     #[serde(rename = "num_replicas")]
     pub replicas: u32,
+    /// Settings that have no field here.
+    #[serde(flatten)]
+    pub other: OtherSettings,
 }
 
 impl ConsumerConfig {
@@ -194,7 +202,8 @@ impl JetStream {
     }
 
     /// Gives an existing consumer another configuration. Not all of it can be changed: the server
-    /// refuses another `deliver_policy` or `ack_policy`.
+    /// refuses another `deliver_policy` or `ack_policy`. To change one setting and keep all others,
+    /// change it in the configuration that [`info`](Consumer::info) has returned.
     ///
     /// # Errors
     /// Returns [`JetStream`](crate::ErrorKind::JetStream), with the code 10149 if there is no such

@@ -151,6 +151,13 @@ impl JetStream {
     }
 }
 
+/// The settings of a stream or consumer that this client has no names for, for instance metadata and
+/// compression of a stream, or the backoff of a consumer. They come with what a server tells, and
+/// an update sends them back unchanged.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct OtherSettings(serde_json::Map<String, serde_json::Value>);
+
 fn refused(error: &ApiError, about: &str) -> Error {
     let advice = match error.err_code {
         10058 => "; delete it, or ask for the configuration that it has",

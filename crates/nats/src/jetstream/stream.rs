@@ -8,7 +8,7 @@ use data_encoding::BASE64;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{ClusterInfo, JetStream, Success, limit, nanoseconds};
+use super::{ClusterInfo, JetStream, OtherSettings, Success, limit, nanoseconds};
 use crate::error::{Error, ErrorKind};
 use crate::headers::Headers;
 use crate::message::{check_name, check_pattern};
@@ -115,6 +115,9 @@ pub struct StreamConfig {
     pub allow_direct: bool,
     /// Whether single messages cannot be deleted.
     pub deny_delete: bool,
+    /// Settings that have no field here.
+    #[serde(flatten)]
+    pub other: OtherSettings,
 }
 
 impl StreamConfig {
@@ -146,6 +149,7 @@ impl Default for StreamConfig {
             allow_rollup: false,
             allow_direct: false,
             deny_delete: false,
+            other: OtherSettings::default(),
         }
     }
 }
@@ -260,7 +264,8 @@ impl JetStream {
     }
 
     /// Gives an existing stream another configuration. Not all of it can be changed: the server
-    /// refuses another `storage` or `retention`.
+    /// refuses another `storage` or `retention`. To change one setting and keep all others, change
+    /// it in the configuration that [`stream_info`](JetStream::stream_info) has returned.
     ///
     /// # Errors
     /// Returns the errors of [`stream_info`](JetStream::stream_info).

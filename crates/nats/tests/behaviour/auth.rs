@@ -180,6 +180,33 @@ fn nats_35_tls_without_trust() {
     assert_eq!(error.kind(), ErrorKind::Tls, "{error}");
 }
 
+/// - given: a server that accepts clients with a certificate, and files with certificates
+/// - when: a client that trusts the file of the server's one connects, with and without one of its
+///   own, and files are named that are missing or have no certificate
+/// - then: the client with a certificate is accepted, and the errors name the files
+#[test]
+fn nats_37_tls_by_files() {
+    let (folder, config, _) = certificate();
+    let (own, key) = (folder.0.join("certificate.pem"), folder.0.join("key.pem"));
+    let config = config.replace(" }", &format!(", ca_file: {own:?}, verify: true }}"));
+    let Some(server) = Server::start(&config) else { return };
+    let port = server.address().rsplit_once(':').unwrap().1.to_owned();
+    let url = format!("tls://localhost:{port}");
+    let with = |identity| Options::new().tls_files(Some(&own), identity);
+    connect(with(Some((&own, &key))).unwrap(), &url).unwrap();
+    let error = connect(with(None).unwrap(), &url).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Tls | ErrorKind::Connect), "{error}");
+    let missing = folder.0.join("missing.pem");
+    for (authorities, certificate, bad) in
+        [(&missing, &own, &missing), (&own, &missing, &missing), (&key, &own, &key)]
+    {
+        let files = Options::new().tls_files(Some(authorities), Some((certificate, &key)));
+        let error = files.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert!(error.to_string().contains(bad.to_str().unwrap()), "{error}");
+    }
+}
+
 /// - given: a server without TLS
 /// - when: a client that requires TLS connects
 /// - then: `Tls`, before anything secret was sent

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use ecru::channel::RecvError;
 use ecru_nats::jetstream::{
-    Ack, BucketConfig, Consumer, ConsumerConfig, Deliveries, Delivery, Discard, JetStream,
-    Retention, StreamConfig,
+    Ack, BucketConfig, Consumer, ConsumerConfig, DeliverPolicy, Deliveries, Delivery, Discard,
+    JetStream, Retention, StreamConfig,
 };
 use ecru_nats::{Client, Error, ErrorKind, Message, Options};
 
@@ -394,6 +394,62 @@ fn nats_84_updates() {
         assert_eq!(consumer.info()?.config.max_ack_pending, Some(7));
         let config = ConsumerConfig { name: "none".into(), ..config };
         assert_eq!(jetstream.update_consumer("JOBS", &config).unwrap_err().code(), Some(10149));
+        Ok(())
+    });
+}
+
+/// - given: a stream with metadata and compression, and consumers with metadata, a backoff and a time
+///   of their first message, which another program made
+/// - when: one setting of each is changed in what `info` has returned
+/// - then: that one is another one, and all others stay
+#[test]
+fn nats_88_updates_keep_the_rest() {
+    with_jetstream(|jetstream| {
+        let raw = |operation: &str, body: &str| {
+            let subject = format!("$JS.API.{operation}");
+            let answer = jetstream.client().request(&subject, body.to_owned())?.get()?;
+            let text = String::from_utf8(answer.payload().to_vec()).unwrap();
+            assert!(!text.contains("\"error\""), "{text}");
+            Ok::<String, Error>(text)
+        };
+        raw(
+            "STREAM.CREATE.MILL",
+            r#"{"name":"MILL","subjects":["mill.>"],"compression":"s2","metadata":{"owner":"ann"}}"#,
+        )?;
+        for (name, begin) in [
+            (
+                "early",
+                r#""deliver_policy":"by_start_time","opt_start_time":"2020-02-20T20:20:20Z""#,
+            ),
+            ("all", r#""deliver_policy":"all""#),
+        ] {
+            let config = format!(
+                r#"{{"stream_name":"MILL","action":"create","config":{{"name":"{name}",
+                "durable_name":"{name}",{begin},"ack_policy":"explicit","max_deliver":4,
+                "backoff":[1000000000,2000000000],"metadata":{{"owner":"bob"}}}}}}"#
+            );
+            raw(&format!("CONSUMER.CREATE.MILL.{name}"), &config)?;
+        }
+        let config = jetstream.stream_info("MILL")?.config;
+        jetstream.update_stream(&StreamConfig { max_messages: Some(9), ..config })?;
+        let info = raw("STREAM.INFO.MILL", "")?;
+        for kept in [r#""compression":"s2""#, r#""owner":"ann""#, r#""max_msgs":9"#] {
+            assert!(info.contains(kept), "{kept} is not in {info}");
+        }
+        for name in ["early", "all"] {
+            let consumer = jetstream.consumer("MILL", name)?;
+            let config = consumer.info()?.config;
+            let more = ConsumerConfig { max_ack_pending: Some(9), ..config };
+            jetstream.update_consumer("MILL", &more)?;
+            let info = raw(&format!("CONSUMER.INFO.MILL.{name}"), "")?;
+            for kept in [r#""backoff":[1000000000,2000000000]"#, r#""owner":"bob""#] {
+                assert!(info.contains(kept), "{kept} is not in {info}");
+            }
+            assert!(info.contains(r#""max_ack_pending":9"#), "{info}");
+        }
+        let early = jetstream.consumer("MILL", "early")?.info()?.config;
+        assert_eq!(early.deliver_policy, DeliverPolicy::ByStartTime);
+        assert_eq!(early.start_time.as_deref(), Some("2020-02-20T20:20:20Z"));
         Ok(())
     });
 }

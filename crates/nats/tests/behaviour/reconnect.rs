@@ -52,6 +52,40 @@ fn nats_20_the_same_server_again_slow() {
     .unwrap();
 }
 
+/// - given: a message that was published, and that the server has not confirmed
+/// - when: the server is killed and starts again, and the client flushes, twice
+/// - then: the first `flush` says that the message may be lost, and the second one that nothing is
+///   that was published since; another handle is told, too
+#[test]
+fn nats_24_flush_after_a_loss_slow() {
+    let Some(mut server) = Server::start("") else { return };
+    ecru::run(|| {
+        ecru::scope(|s| {
+            let client = quick().connect(s, &server.url())?;
+            let other = client.clone();
+            let words = client.subscribe("words")?;
+            client.flush()?;
+            assert!(is_connected(&wait_for(&client, is_connected)));
+            client.publish("words", "sent")?;
+            // It has been written to this connection.
+            assert_eq!(words.recv().unwrap().payload(), "sent");
+            server.kill();
+            wait_for(&client, |event| matches!(event, Event::Disconnected { .. }));
+            server.restart();
+            wait_for(&client, is_connected);
+            for handle in [&client, &other] {
+                let error = handle.flush().unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Disconnected);
+                assert!(error.to_string().contains("publish again"), "{error}");
+                handle.publish("words", "again")?;
+                handle.flush()?;
+            }
+            Ok::<(), Error>(())
+        })
+    })
+    .unwrap();
+}
+
 /// The configuration of one of two servers.
 fn member(name: &str, port: u16, other: u16) -> String {
     format!(

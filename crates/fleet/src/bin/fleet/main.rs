@@ -7,12 +7,14 @@ mod args;
 mod asking;
 mod doctor;
 mod names;
+mod queue;
 mod servers;
 mod text;
 mod top;
 mod utc;
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -59,14 +61,25 @@ fn run(command: Command) -> io::Result<u8> {
         }
         Command::Doctor(settings) => doctor::run(&settings),
         Command::Top(settings) => top::run(&settings),
+        Command::Queue(settings) => queue::run(&settings),
     }
 }
 
 /// Returns the settings of a connection for a command.
 fn options(login: &Login, limit: Duration) -> Result<Options, Error> {
-    let options = Options::new().name("fleet").connect_timeout(limit).request_timeout(limit);
-    match &login.credentials {
-        Some(file) => options.credentials_file(file),
-        None => Ok(options),
+    let mut options = Options::new().name("fleet").connect_timeout(limit).request_timeout(limit);
+    let Login { credentials, nkey, tls, .. } = login;
+    if let Some(file) = credentials {
+        options = options.credentials_file(file)?;
     }
+    if let Some(file) = nkey {
+        options = options.nkey_file(file)?;
+    }
+    let authorities = tls.authorities.as_deref().map(Path::new);
+    let certificate = tls.certificate.as_deref().map(Path::new);
+    let identity = certificate.zip(tls.key.as_deref().map(Path::new));
+    if authorities.is_some() || identity.is_some() {
+        options = options.tls_files(authorities, identity)?;
+    }
+    Ok(options)
 }

@@ -43,6 +43,44 @@ pub(crate) fn jobs(queue: &str) -> String {
     format!("{JOBS}{queue}")
 }
 
+/// Returns the stream of a queue's dead.
+pub(crate) fn dead(queue: &str) -> String {
+    format!("{DEAD}{queue}")
+}
+
+/// Returns the stream of a queue's attempts.
+pub(crate) fn attempts(queue: &str) -> String {
+    format!("{ATTEMPTS}{queue}")
+}
+
+/// Writes the id of a job as the servers have it: bytes other than letters, digits, `_` and `-`
+/// become `=` and two hexadecimal digits.
+pub(crate) fn token(id: &str) -> String {
+    let mut token = String::new();
+    for byte in id.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'-' => token.push(byte.into()),
+            other => token.push_str(&format!("={other:02X}")),
+        }
+    }
+    token
+}
+
+/// Reads an id as the servers have it. What is malformed stays as it is.
+pub(crate) fn id(token: &str) -> String {
+    let (mut bytes, mut rest) = (Vec::new(), token);
+    while let Some((plain, after)) = rest.split_once('=') {
+        let Some(byte) = after.get(..2).and_then(|two| u8::from_str_radix(two, 16).ok()) else {
+            return token.to_owned();
+        };
+        bytes.extend_from_slice(plain.as_bytes());
+        bytes.push(byte);
+        rest = &after[2..];
+    }
+    bytes.extend_from_slice(rest.as_bytes());
+    String::from_utf8(bytes).unwrap_or_else(|_| token.to_owned())
+}
+
 /// Returns the subject of the cancellations of a queue.
 pub(crate) fn cancellations(queue: &str) -> String {
     format!("fleet.cancel.{queue}")
@@ -70,5 +108,7 @@ mod tests {
         assert_eq!(part("KV_other"), None);
         assert_eq!(kind("q_mill"), ("queue", "mill"));
         assert_eq!(kind("f_q_mill"), ("function", "q_mill"));
+        assert_eq!((&*token("user 7"), &*id("user=207")), ("user=207", "user 7"));
+        assert_eq!((&*id("x=2"), &*id("=FF")), ("x=2", "=FF"));
     }
 }

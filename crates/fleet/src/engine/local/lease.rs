@@ -50,7 +50,7 @@ impl Lease for LocalLease {
 
     fn begin_renew(&self) -> io::Result<Box<dyn Renewal>> {
         let now = ecru::time::now();
-        let until = now + self.queue.spec().lease;
+        let until = now + self.queue.settings().lease;
         // No job becomes ready by this, so it wakes no pull.
         let renewed = self.queue.with(|jobs| jobs.renew(self.number, self.delivery, now, until));
         Ok(Box::new(Renewed(renewed)))

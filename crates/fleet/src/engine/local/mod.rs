@@ -16,8 +16,8 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Engine, EngineQueue, EngineResults, QueueSpec, ResultsSpec};
-use crate::errors::{disconnected, invalid};
+use super::{Changes, Engine, EngineQueue, EngineResults, QueueSpec, ResultsSpec};
+use crate::errors::disconnected;
 
 /// Creates an engine.
 pub(crate) fn local() -> Box<dyn Engine> {
@@ -41,28 +41,15 @@ struct State {
     results: BTreeMap<String, Arc<results::Results>>,
 }
 
-/// Returns the difference between two settings.
-fn differs<T: PartialEq + std::fmt::Debug>(what: &str, name: &str, old: &T, new: &T) -> io::Error {
-    invalid(format!(
-        "{what} {name:?} is open with other settings: {old:?}, and now {new:?}; use the same ones \
-         everywhere"
-    ))
-}
-
 impl Engine for Local {
-    fn queue(&self, spec: &QueueSpec) -> io::Result<Box<dyn EngineQueue>> {
+    fn queue(&self, name: &str, settings: &Changes) -> io::Result<Box<dyn EngineQueue>> {
         if self.ended.load(Ordering::Acquire) {
             return Err(disconnected());
         }
         ecru::checkpoint()?;
         let mut state = locked(&self.state);
-        let queue = state
-            .queues
-            .entry(spec.name.clone())
-            .or_insert_with(|| Arc::new(queue::Queue::new(spec.clone())));
-        if *queue.spec() != *spec {
-            return Err(differs("queue", &spec.name, queue.spec(), spec));
-        }
+        let new = || Arc::new(queue::Queue::new(settings.apply(&QueueSpec::default())));
+        let queue = state.queues.entry(name.to_owned()).or_insert_with(new);
         Ok(Box::new(Arc::clone(queue)))
     }
 
@@ -74,9 +61,9 @@ impl Engine for Local {
         let results = state
             .results
             .entry(spec.name.clone())
-            .or_insert_with(|| Arc::new(results::Results::new(spec.clone())));
-        if *results.spec() != *spec {
-            return Err(differs("the results of function", &spec.name, results.spec(), spec));
+            .or_insert_with(|| Arc::new(results::Results::new()));
+        if let Some(keep) = spec.keep {
+            results.keep_for(keep);
         }
         Ok(Box::new(Arc::clone(results)))
     }

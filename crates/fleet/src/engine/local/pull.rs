@@ -86,7 +86,7 @@ impl LocalPull {
             return Look::Nothing(None);
         }
         let now = ecru::time::now();
-        match self.queue.with(|jobs| jobs.take(self.queue.spec(), now)) {
+        match self.queue.with(|jobs| jobs.take(&self.queue.settings(), now)) {
             Ok(taken) => Look::Job(taken, now),
             Err(when) => Look::Nothing(when),
         }

@@ -14,27 +14,26 @@ use super::jobs::{Added, Jobs};
 use super::locked;
 use super::pull::LocalPull;
 use crate::engine::{
-    Announcements, BoxSource, Counts, Dead, EngineQueue, Pull, QueueSpec, Sending,
+    Announced, Announcements, BoxSource, Changes, Counts, Dead, EngineQueue, Pull, QueueSpec,
+    Sending,
 };
 use crate::errors::disconnected;
 
 /// A queue in memory.
 pub(super) struct Queue {
-    spec: QueueSpec,
+    spec: Mutex<QueueSpec>,
     jobs: Mutex<Jobs>,
     dead: Mutex<Graveyard>,
-    listeners: Mutex<Vec<Sender<Announcement>>>,
+    listeners: Mutex<Vec<Sender<Announced>>>,
     /// Notified when a job may have become ready to be handed out.
     list: WaitList,
     ended: AtomicBool,
 }
 
-type Announcement = (String, Option<u64>);
-
 impl Queue {
     pub(super) fn new(spec: QueueSpec) -> Queue {
         Queue {
-            spec,
+            spec: Mutex::new(spec),
             jobs: Mutex::default(),
             dead: Mutex::default(),
             listeners: Mutex::default(),
@@ -43,8 +42,8 @@ impl Queue {
         }
     }
 
-    pub(super) fn spec(&self) -> &QueueSpec {
-        &self.spec
+    pub(super) fn settings(&self) -> QueueSpec {
+        locked(&self.spec).clone()
     }
 
     pub(super) fn list(&self) -> &WaitList {
@@ -74,6 +73,13 @@ impl Queue {
         f(&mut locked(&self.jobs))
     }
 
+    fn announce(&self, what: &Announced) {
+        let listeners = locked(&self.listeners).clone();
+        for listener in listeners {
+            let _ = listener.try_send(what.clone());
+        }
+    }
+
     fn check(&self) -> io::Result<()> {
         if self.has_ended() { Err(disconnected()) } else { Ok(()) }
     }
@@ -89,7 +95,7 @@ impl Queue {
 impl EngineQueue for Arc<Queue> {
     fn begin_send(&self, id: &str, payload: Bytes, _: Option<&str>) -> io::Result<BoxSource> {
         self.check()?;
-        let sending = match self.change(|jobs| jobs.add(&self.spec, id, payload)) {
+        let sending = match self.change(|jobs| jobs.add(&self.settings(), id, payload)) {
             Added::New => Sending::New,
             Added::Already => Sending::Already,
             Added::Full => Sending::Full,
@@ -100,6 +106,23 @@ impl EngineQueue for Arc<Queue> {
     fn pull(&self, window: usize) -> io::Result<Box<dyn Pull>> {
         self.call()?;
         Ok(Box::new(LocalPull::new(self, window)))
+    }
+
+    fn spec(&self) -> io::Result<QueueSpec> {
+        self.call()?;
+        Ok(self.settings())
+    }
+
+    fn update(&self, changes: &Changes) -> io::Result<()> {
+        self.call()?;
+        let mut spec = locked(&self.spec);
+        *spec = changes.apply(&spec);
+        let lease = spec.lease;
+        drop(spec);
+        // A greater limit lets more jobs be handed out.
+        self.list.notify_all();
+        self.announce(&Announced::Lease(lease));
+        Ok(())
     }
 
     fn announcements(&self) -> io::Result<Box<dyn Announcements>> {
@@ -114,10 +137,7 @@ impl EngineQueue for Arc<Queue> {
     fn cancel(&self, id: &str) -> io::Result<bool> {
         self.call()?;
         let Some(number) = self.change(|jobs| jobs.cancel(id)) else { return Ok(false) };
-        let listeners = locked(&self.listeners).clone();
-        for listener in listeners {
-            let _ = listener.try_send((id.to_owned(), Some(number)));
-        }
+        self.announce(&Announced::Cancelled(id.to_owned(), Some(number)));
         Ok(true)
     }
 
@@ -152,8 +172,8 @@ impl EngineQueue for Arc<Queue> {
     }
 }
 
-impl Announcements for Receiver<Announcement> {
-    fn next(&self) -> io::Result<Announcement> {
+impl Announcements for Receiver<Announced> {
+    fn next(&self) -> io::Result<Announced> {
         self.recv().map_err(|error| match error {
             RecvError::Disconnected => disconnected(),
             RecvError::Cancelled => error.into(),

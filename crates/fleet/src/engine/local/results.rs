@@ -3,18 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use ecru::channel::{self, Receiver, RecvError, Sender};
 
 use super::locked;
-use crate::engine::{EngineResults, ResultsSpec, Seen, Watch};
+use crate::engine::{EngineResults, KEEP, Seen, Watch};
 use crate::errors::disconnected;
 
 /// A store of results in memory.
 pub(super) struct Results {
-    spec: ResultsSpec,
+    keep: Mutex<Duration>,
     state: Mutex<State>,
 }
 
@@ -76,12 +76,13 @@ impl State {
 }
 
 impl Results {
-    pub(super) fn new(spec: ResultsSpec) -> Results {
-        Results { spec, state: Mutex::default() }
+    pub(super) fn new() -> Results {
+        Results { keep: Mutex::new(KEEP), state: Mutex::default() }
     }
 
-    pub(super) fn spec(&self) -> &ResultsSpec {
-        &self.spec
+    /// Keeps results for so long that are stored from now on.
+    pub(super) fn keep_for(&self, keep: Duration) {
+        *locked(&self.keep) = keep;
     }
 
     pub(super) fn end(&self) {
@@ -109,7 +110,7 @@ impl EngineResults for Arc<Results> {
             if state.values.contains_key(&name) {
                 return None;
             }
-            let until = ecru::time::now().checked_add(self.spec.keep);
+            let until = ecru::time::now().checked_add(*locked(&self.keep));
             if let Some(until) = until {
                 state.ends.insert((until, name.clone()));
             }

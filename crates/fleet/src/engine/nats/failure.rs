@@ -66,6 +66,7 @@ pub(super) fn failed(error: Error) -> io::Error {
         ErrorKind::TimedOut => io::ErrorKind::TimedOut,
         ErrorKind::Disconnected => io::ErrorKind::ConnectionAborted,
         _ if error.code() == Some(NOT_AVAILABLE) => io::ErrorKind::ResourceBusy,
+        _ if is_full(&error) => io::ErrorKind::StorageFull,
         _ => return error.into(),
     };
     io::Error::new(kind, error)

@@ -27,7 +27,7 @@ use std::io;
 use ecru_nats::jetstream::JetStream;
 use ecru_nats::{Client, Daemons, Options};
 
-use super::{Engine, EngineQueue, EngineResults, QueueSpec, ResultsSpec};
+use super::{Changes, Engine, EngineQueue, EngineResults, ResultsSpec};
 use failure::failed;
 
 /// The first version whose JetStream has what a fleet needs.
@@ -68,8 +68,8 @@ impl NatsEngine {
 }
 
 impl Engine for NatsEngine {
-    fn queue(&self, spec: &QueueSpec) -> io::Result<Box<dyn EngineQueue>> {
-        Ok(Box::new(queue::NatsQueue::open(&self.jetstream, spec)?))
+    fn queue(&self, name: &str, settings: &Changes) -> io::Result<Box<dyn EngineQueue>> {
+        Ok(Box::new(queue::NatsQueue::open(&self.jetstream, name, settings)?))
     }
 
     fn results(&self, spec: &ResultsSpec) -> io::Result<Box<dyn EngineResults>> {

@@ -1,57 +1,33 @@
-//! Creates what a queue and a store of results consist of, or finds it.
+//! Creates what a queue and a store of results consist of, or finds it, and changes its settings.
 
-use std::fmt::Debug;
 use std::io;
 use std::time::Duration;
 
-use ecru_nats::Error;
 use ecru_nats::jetstream::{
     Bucket, BucketConfig, Consumer, ConsumerConfig, Discard, JetStream, Retention, StreamConfig,
 };
+use ecru_nats::{Error, ErrorKind};
 
 use super::failure::{OTHER_CONSUMER, OTHER_STREAM, failed};
 use super::names::{self, Names, WORKERS};
-use crate::engine::{QueueSpec, ResultsSpec};
+use crate::engine::{Changes, KEEP, QueueSpec, ResultsSpec};
 
 /// How long the record of an attempt is kept that is not settled.
 const LONGEST_ATTEMPT: Duration = Duration::from_hours(365 * 24);
 
-/// The first setting of a stream or consumer that differs from the one that was asked for.
-#[derive(Default)]
-struct Difference(Option<String>);
-
-impl Difference {
-    /// Notes the first difference.
-    fn note<T: PartialEq + Debug>(&mut self, what: &str, there: Option<T>, asked: Option<T>) {
-        if self.0.is_none() && there != asked {
-            let show = |value: Option<T>| value.map_or("none".into(), |value| format!("{value:?}"));
-            let (there, asked) = (show(there), show(asked));
-            self.0 = Some(format!(
-                "exists with the {what} {there} and was opened with {asked}; open it with the \
-                 settings that it has"
-            ));
-        }
-    }
-
-    fn into_error(self, about: &str, stream: &str, error: &Error) -> io::Error {
-        let difference = self.0.unwrap_or_else(|| {
-            format!("exists with settings that another program gave it ({error}); give it others")
-        });
-        let text =
-            format!("{about} {difference}, or delete the stream {stream} while it is unused");
-        io::Error::new(io::ErrorKind::InvalidInput, text)
-    }
-}
+/// JetStream writes no limit as -1. Its default would be 1000.
+const NO_LIMIT: i64 = -1;
 
 fn replicas(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 /// Opens a queue: the stream of its jobs, the consumer, and the streams of its dead and of its
-/// attempts.
-pub(super) fn queue(js: &JetStream, names: &Names, spec: &QueueSpec) -> io::Result<Consumer> {
+/// attempts. What exists keeps its settings.
+pub(super) fn queue(js: &JetStream, names: &Names, settings: &Changes) -> io::Result<Consumer> {
+    let (queue, spec) = (&names.queue, settings.apply(&QueueSpec::default()));
     let jobs = StreamConfig {
-        description: format!("The jobs of the queue {}", spec.name),
+        description: format!("The jobs of the queue {queue}"),
         subjects: vec![names.all_jobs()],
         retention: Retention::WorkQueue,
         discard: Discard::New,
@@ -61,10 +37,10 @@ pub(super) fn queue(js: &JetStream, names: &Names, spec: &QueueSpec) -> io::Resu
         replicas: replicas(spec.replicas),
         ..StreamConfig::new(&names.jobs)
     };
-    stream(js, &jobs, &format!("the queue {}", spec.name))?;
+    stream(js, &jobs, &format!("the queue {queue}"))?;
     // Without limits: a job that cannot be buried would be handed out for ever.
     let dead = StreamConfig {
-        description: format!("The dead jobs of the queue {}", spec.name),
+        description: format!("The dead jobs of the queue {queue}"),
         subjects: vec![names.all_dead()],
         discard: Discard::New,
         discard_new_per_subject: true,
@@ -72,11 +48,11 @@ pub(super) fn queue(js: &JetStream, names: &Names, spec: &QueueSpec) -> io::Resu
         replicas: replicas(spec.replicas),
         ..StreamConfig::new(&names.dead)
     };
-    stream(js, &dead, &format!("the dead of the queue {}", spec.name))?;
+    stream(js, &dead, &format!("the dead of the queue {queue}"))?;
     // The records of settled jobs end by themselves. Others are replaced until their job is settled,
     // but for those of jobs that were removed by other programs.
     let attempts = StreamConfig {
-        description: format!("The attempts of the queue {}", spec.name),
+        description: format!("The attempts of the queue {queue}"),
         subjects: vec![names.all_attempts()],
         max_messages_per_subject: Some(1),
         max_age: Some(LONGEST_ATTEMPT),
@@ -84,65 +60,171 @@ pub(super) fn queue(js: &JetStream, names: &Names, spec: &QueueSpec) -> io::Resu
         replicas: replicas(spec.replicas),
         ..StreamConfig::new(&names.attempts)
     };
-    stream(js, &attempts, &format!("the attempts of the queue {}", spec.name))?;
-    consumer(js, names, spec)
+    stream(js, &attempts, &format!("the attempts of the queue {queue}"))?;
+    consumer(js, names, &spec)
 }
 
+/// Creates a stream, or finds one that can serve as it.
 fn stream(js: &JetStream, config: &StreamConfig, about: &str) -> io::Result<()> {
-    let error = match js.create_stream(config) {
+    match js.create_stream(config) {
         Ok(_) => return Ok(()),
-        Err(error) if error.code() == Some(OTHER_STREAM) => error,
-        Err(error) => return Err(failed(error)),
-    };
+        Err(error) if error.code() == Some(OTHER_STREAM) => {}
+        Err(error) => return Err(refused(about, config.replicas, error)),
+    }
     let there = js.stream_info(&config.name).map_err(failed)?.config;
-    let mut found = Difference::default();
-    found.note("capacity", there.max_messages, config.max_messages);
-    found.note("number of replicas", Some(there.replicas), Some(config.replicas));
-    found.note("retention", Some(there.retention), Some(config.retention));
-    Err(found.into_error(about, &config.name, &error))
+    let fixed = |config: &StreamConfig| {
+        [
+            ("subjects", format!("{:?}", config.subjects)),
+            ("retention", format!("{:?}", config.retention)),
+            ("discard policy", format!("{:?}", config.discard)),
+            ("limit of each subject", format!("{:?}", config.max_messages_per_subject)),
+            ("discard policy of each subject", format!("{:?}", config.discard_new_per_subject)),
+            ("permission of lifetimes", format!("{:?}", config.allow_msg_ttl)),
+        ]
+    };
+    for ((what, there), (_, needed)) in fixed(&there).into_iter().zip(fixed(config)) {
+        if there != needed {
+            let text = format!(
+                "{about}: another program has given the stream {} the {what} {there}, and a fleet \
+                 needs {needed}; change that, or delete the stream while it is unused",
+                config.name
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+    }
+    Ok(())
 }
 
-fn consumer(js: &JetStream, names: &Names, spec: &QueueSpec) -> io::Result<Consumer> {
-    // -1 stands for no limit. The server's default would be 1000.
-    let limit = spec.limit.map_or(-1, |most| i64::try_from(most).unwrap_or(i64::MAX));
+/// Returns the error of a stream whose settings the servers refuse.
+fn refused(about: &str, replicas: u32, error: Error) -> io::Error {
+    if error.kind() != ErrorKind::JetStream || replicas == 1 {
+        return failed(error);
+    }
+    let failed = failed(error);
+    let text = format!("{about} cannot have {replicas} replicas: {failed}");
+    io::Error::new(failed.kind(), text)
+}
+
+/// Creates the consumer, or finds it. One that exists keeps its settings.
+pub(super) fn consumer(js: &JetStream, names: &Names, spec: &QueueSpec) -> io::Result<Consumer> {
     let config = ConsumerConfig {
-        description: format!("Hands out the jobs of the queue {}", spec.name),
+        description: format!("Hands out the jobs of the queue {}", names.queue),
         ack_wait: Some(spec.lease),
-        max_ack_pending: Some(limit),
+        max_ack_pending: Some(max_ack_pending(spec.limit)),
         ..ConsumerConfig::new(WORKERS)
     };
-    let error = match js.create_consumer(&names.jobs, &config) {
-        Ok(consumer) => return Ok(consumer),
-        Err(error) if error.code() == Some(OTHER_CONSUMER) => error,
-        Err(error) => return Err(failed(error)),
-    };
-    let there = js.consumer(&names.jobs, WORKERS).and_then(|consumer| consumer.info());
-    let there = there.map_err(failed)?.config;
-    let known = |limit: Option<i64>| limit.filter(|most| *most > 0);
-    let mut found = Difference::default();
-    found.note("lease", there.ack_wait, config.ack_wait);
-    found.note("limit", known(there.max_ack_pending), known(config.max_ack_pending));
-    Err(found.into_error(&format!("the queue {}", spec.name), &names.jobs, &error))
+    match js.create_consumer(&names.jobs, &config) {
+        Err(error) if error.code() == Some(OTHER_CONSUMER) => {
+            js.consumer(&names.jobs, WORKERS).map_err(failed)
+        }
+        result => result.map_err(failed),
+    }
 }
 
-/// Opens a store of results.
+fn max_ack_pending(limit: Option<usize>) -> i64 {
+    limit.map_or(NO_LIMIT, |most| i64::try_from(most).unwrap_or(i64::MAX))
+}
+
+/// Returns the settings of a queue that are in force.
+pub(super) fn spec(
+    js: &JetStream,
+    names: &Names,
+    workers: &ConsumerConfig,
+) -> io::Result<QueueSpec> {
+    let jobs = js.stream_info(&names.jobs).map_err(failed)?.config;
+    let default = QueueSpec::default();
+    Ok(QueueSpec {
+        lease: workers.ack_wait.unwrap_or(default.lease),
+        limit: workers.max_ack_pending.and_then(|most| usize::try_from(most).ok()),
+        capacity: jobs.max_messages,
+        replicas: usize::try_from(jobs.replicas).unwrap_or(default.replicas),
+    })
+}
+
+/// Changes the capacity and the number of replicas of a queue.
+pub(super) fn update_streams(js: &JetStream, names: &Names, changes: &Changes) -> io::Result<()> {
+    let Changes { capacity, replicas: servers, .. } = *changes;
+    for name in [&names.jobs, &names.dead, &names.attempts] {
+        let config = js.stream_info(name).map_err(failed)?.config;
+        let mut wanted = config.clone();
+        if let Some(servers) = servers {
+            wanted.replicas = replicas(servers);
+        }
+        if let Some(capacity) = capacity
+            && *name == names.jobs
+        {
+            wanted.max_messages = capacity;
+        }
+        update_stream(js, &config, &wanted, &format!("the queue {}", names.queue))?;
+    }
+    Ok(())
+}
+
+fn update_stream(
+    js: &JetStream,
+    config: &StreamConfig,
+    wanted: &StreamConfig,
+    about: &str,
+) -> io::Result<()> {
+    if wanted == config {
+        return Ok(());
+    }
+    match js.update_stream(wanted) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::JetStream => {
+            let text = format!("{about}: the servers refuse the settings: {error}");
+            Err(io::Error::new(io::ErrorKind::InvalidInput, text))
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// Changes the lease and the limit of a queue.
+pub(super) fn update_consumer(
+    js: &JetStream,
+    names: &Names,
+    workers: &Consumer,
+    changes: &Changes,
+) -> Result<(), Error> {
+    let config = workers.info()?.config;
+    let mut wanted = config.clone();
+    wanted.ack_wait = changes.lease.or(wanted.ack_wait);
+    if let Some(limit) = changes.limit {
+        wanted.max_ack_pending = Some(max_ack_pending(limit));
+    }
+    if wanted == config {
+        return Ok(());
+    }
+    js.update_consumer(&names.jobs, &wanted).map(drop)
+}
+
+/// Opens a store of results, and gives it other settings if it has others.
 pub(super) fn results(js: &JetStream, spec: &ResultsSpec) -> io::Result<Bucket> {
     let name = names::bucket(&spec.name);
-    let keep = (spec.keep > Duration::ZERO).then_some(spec.keep);
+    let about = format!("the store of results {}", spec.name);
+    let max_age = |keep: Duration| (keep > Duration::ZERO).then_some(keep);
     let config = BucketConfig {
-        max_age: keep,
-        replicas: replicas(spec.replicas),
+        max_age: max_age(spec.keep.unwrap_or(KEEP)),
+        replicas: replicas(spec.replicas.unwrap_or(1)),
         ..BucketConfig::new(&name)
     };
-    let error = match js.create_bucket(&config) {
+    match js.create_bucket(&config) {
         Ok(bucket) => return Ok(bucket),
-        Err(error) if error.code() == Some(OTHER_STREAM) => error,
-        Err(error) => return Err(failed(error)),
-    };
-    let stream = format!("KV_{name}");
-    let there = js.stream_info(&stream).map_err(failed)?.config;
-    let mut found = Difference::default();
-    found.note("time to keep results", there.max_age, config.max_age);
-    found.note("number of replicas", Some(there.replicas), Some(config.replicas));
-    Err(found.into_error(&format!("the store of results {}", spec.name), &stream, &error))
+        Err(error) if error.code() == Some(OTHER_STREAM) => {}
+        Err(error) => return Err(refused(&about, config.replicas, error)),
+    }
+    let there = js.stream_info(&format!("KV_{name}")).map_err(failed)?.config;
+    let mut wanted = there.clone();
+    if let Some(keep) = spec.keep {
+        wanted.max_age = max_age(keep);
+        // The servers refuse a window that is longer than messages are kept.
+        let window = wanted.duplicate_window;
+        wanted.duplicate_window =
+            window.map(|window| window.min(keep.max(Duration::from_millis(100))));
+    }
+    if let Some(servers) = spec.replicas {
+        wanted.replicas = replicas(servers);
+    }
+    update_stream(js, &there, &wanted, &about)?;
+    js.bucket(&name).map_err(failed)
 }

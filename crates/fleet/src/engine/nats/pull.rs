@@ -1,8 +1,8 @@
 //! Takes jobs.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ecru::Cancelled;
@@ -11,9 +11,10 @@ use ecru_nats::ErrorKind;
 use ecru_nats::jetstream::{self, Deliveries};
 
 use super::attempts::Records;
-use super::failure::failed;
+use super::failure::{NO_CONSUMER, failed, repeated};
 use super::lease::{NatsLease, Stream};
 use super::names::id_of_job;
+use super::queue::Workers;
 use crate::engine::{Delivery, Pull};
 use crate::errors::disconnected;
 
@@ -21,16 +22,53 @@ use crate::errors::disconnected;
 const LATER: Duration = Duration::from_secs(5);
 
 pub(super) struct NatsPull {
-    deliveries: Deliveries,
+    workers: Workers,
+    window: usize,
+    /// Replaced when the consumer is created again.
+    deliveries: Mutex<Arc<Deliveries>>,
     jobs: Arc<Stream>,
     records: Arc<Records>,
     stopped: AtomicBool,
 }
 
 impl NatsPull {
-    pub(super) fn new(deliveries: Deliveries, jobs: Stream, records: &Arc<Records>) -> NatsPull {
-        let (records, stopped) = (Arc::clone(records), AtomicBool::new(false));
-        NatsPull { deliveries, jobs: Arc::new(jobs), records, stopped }
+    pub(super) fn new(
+        workers: Workers,
+        window: usize,
+        deliveries: Deliveries,
+        jobs: Stream,
+        records: &Arc<Records>,
+    ) -> NatsPull {
+        NatsPull {
+            workers,
+            window,
+            deliveries: Mutex::new(Arc::new(deliveries)),
+            jobs: Arc::new(jobs),
+            records: Arc::clone(records),
+            stopped: AtomicBool::new(false),
+        }
+    }
+
+    fn deliveries(&self) -> Arc<Deliveries> {
+        Arc::clone(&self.deliveries.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Goes on after the consumer was deleted, or returns why no more jobs come.
+    fn go_on(&self, ended: &Deliveries) -> io::Result<bool> {
+        let is_deleted = ended.ended_by().is_some_and(|error| {
+            error.code() == Some(NO_CONSUMER)
+                || error.description().is_some_and(|words| words.contains("Consumer Deleted"))
+        });
+        if !is_deleted || self.stopped.load(Ordering::Acquire) {
+            return self.end(ended).map(|()| false);
+        }
+        self.workers.create()?;
+        let next = repeated(|| self.workers.consumer().messages(self.window))?;
+        *self.deliveries.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
+        if self.stopped.load(Ordering::Acquire) {
+            self.deliveries().stop();
+        }
+        Ok(true)
     }
 
     /// Returns a job that was handed out, or `None` if it is settled.
@@ -64,8 +102,8 @@ impl NatsPull {
     }
 
     /// Returns why no more jobs come.
-    fn end(&self) -> io::Result<()> {
-        match self.deliveries.ended_by() {
+    fn end(&self, ended: &Deliveries) -> io::Result<()> {
+        match ended.ended_by() {
             Some(error) if error.kind() == ErrorKind::Closed => Err(disconnected()),
             Some(error) => Err(io::Error::other(error.to_string())),
             None if self.stopped.load(Ordering::Acquire) => Ok(()),
@@ -77,12 +115,17 @@ impl NatsPull {
 impl Pull for NatsPull {
     fn next(&self) -> io::Result<Option<Delivery>> {
         loop {
-            match self.deliveries.recv() {
+            let deliveries = self.deliveries();
+            match deliveries.recv() {
                 Ok(delivery) => match self.handed_out(delivery)? {
                     None => {}
                     job => return Ok(job),
                 },
-                Err(RecvError::Disconnected) => return self.end().map(|()| None),
+                Err(RecvError::Disconnected) => {
+                    if !self.go_on(&deliveries)? {
+                        return Ok(None);
+                    }
+                }
                 Err(cancelled) => return Err(cancelled.into()),
             }
         }
@@ -90,7 +133,7 @@ impl Pull for NatsPull {
 
     fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
-        self.deliveries.stop();
+        self.deliveries().stop();
     }
 }
 
@@ -98,8 +141,9 @@ impl Drop for NatsPull {
     fn drop(&mut self) {
         self.stop();
         // What arrives from now on is given back by the client.
-        self.deliveries.close();
-        while let Ok(delivery) = self.deliveries.try_recv() {
+        let deliveries = self.deliveries();
+        deliveries.close();
+        while let Ok(delivery) = deliveries.try_recv() {
             let _ = delivery.retry(None);
         }
     }

@@ -1,37 +1,97 @@
 //! A queue: see [the module](super) for what it consists of.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use ecru_nats::Subscription;
 use ecru_nats::jetstream::{Consumer, JetStream};
+use ecru_nats::{Error, Subscription};
 
 use super::attempts::Records;
-use super::failure::{failed, no_item};
+use super::failure::{NO_CONSUMER, failed, no_item};
 use super::lease::Stream;
 use super::names::Names;
 use super::pull::NatsPull;
 use super::{dead, open, send};
-use crate::engine::{Announcements, BoxSource, Counts, Dead, EngineQueue, Pull, QueueSpec};
+use crate::engine::{
+    Announced, Announcements, BoxSource, Changes, Counts, Dead, EngineQueue, Pull, QueueSpec,
+};
 
 /// How long an announcement may wait until there is room to send it.
 const TELLING: Duration = Duration::from_secs(1);
 
+/// What is announced instead of an id if the settings change. No id has this character.
+const SETTINGS: &str = "*";
+
+/// How long those that take jobs have, at most, to renew their leases before these become shorter.
+const NOTICE: Duration = Duration::from_millis(250);
+
 pub(super) struct NatsQueue {
     js: JetStream,
     names: Names,
-    workers: Consumer,
+    workers: Workers,
     records: Arc<Records>,
 }
 
+/// The consumer that hands out the jobs of a queue. If another program has deleted it, it is
+/// created again with the settings that were in force when this program looked last.
+#[derive(Clone)]
+pub(super) struct Workers(Arc<Parts>);
+
+struct Parts {
+    js: JetStream,
+    names: Names,
+    consumer: Consumer,
+    spec: Mutex<QueueSpec>,
+}
+
+impl Workers {
+    pub(super) fn consumer(&self) -> &Consumer {
+        &self.0.consumer
+    }
+
+    /// Creates the consumer again.
+    pub(super) fn create(&self) -> io::Result<()> {
+        let spec = self.0.spec.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        open::consumer(&self.0.js, &self.0.names, &spec).map(drop)
+    }
+
+    /// Calls `f`. If the consumer is not there, creates it and calls `f` again.
+    fn with<T>(&self, mut f: impl FnMut(&Consumer) -> Result<T, Error>) -> io::Result<T> {
+        match f(self.consumer()) {
+            Err(error) if error.code() == Some(NO_CONSUMER) => {
+                self.create()?;
+                f(self.consumer()).map_err(failed)
+            }
+            result => result.map_err(failed),
+        }
+    }
+
+    /// Returns the settings that are in force, and notes them.
+    fn spec(&self) -> io::Result<QueueSpec> {
+        let Parts { js, names, spec, .. } = &*self.0;
+        let workers = self.with(Consumer::info)?.config;
+        let found = open::spec(js, names, &workers)?;
+        spec.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&found);
+        Ok(found)
+    }
+}
+
 impl NatsQueue {
-    pub(super) fn open(js: &JetStream, spec: &QueueSpec) -> io::Result<NatsQueue> {
-        let names = Names::new(&spec.name);
-        let workers = open::queue(js, &names, spec)?;
+    pub(super) fn open(js: &JetStream, name: &str, settings: &Changes) -> io::Result<NatsQueue> {
+        let names = Names::new(name);
+        let consumer = open::queue(js, &names, settings)?;
+        let spec = open::spec(js, &names, &consumer.info().map_err(failed)?.config)?;
         let records = Arc::new(Records::new(js, &names, spec.lease));
-        Ok(NatsQueue { js: js.clone(), names, workers, records })
+        let (js, own, spec) = (js.clone(), names.clone(), Mutex::new(spec));
+        let workers = Workers(Arc::new(Parts { js: js.clone(), names: own, consumer, spec }));
+        Ok(NatsQueue { js, names, workers, records })
+    }
+
+    fn announce_lease(&self, lease: Duration) -> io::Result<()> {
+        let text = format!("{SETTINGS} {}", lease.as_nanos());
+        self.js.client().publish(&self.names.cancellations(), text).map_err(failed)
     }
 }
 
@@ -41,16 +101,37 @@ impl EngineQueue for NatsQueue {
     }
 
     fn pull(&self, window: usize) -> io::Result<Box<dyn Pull>> {
-        let deliveries = self.workers.messages(window).map_err(failed)?;
+        let deliveries = self.workers.with(|workers| workers.messages(window))?;
         let jobs = Stream { js: self.js.clone(), name: self.names.jobs.clone() };
-        Ok(Box::new(NatsPull::new(deliveries, jobs, &self.records)))
+        let workers = self.workers.clone();
+        Ok(Box::new(NatsPull::new(workers, window, deliveries, jobs, &self.records)))
+    }
+
+    fn spec(&self) -> io::Result<QueueSpec> {
+        self.workers.spec()
+    }
+
+    fn update(&self, changes: &Changes) -> io::Result<()> {
+        let before = self.workers.spec()?;
+        let after = changes.apply(&before);
+        // What may be refused comes first.
+        open::update_streams(&self.js, &self.names, changes)?;
+        if after.lease < before.lease {
+            // The server measures the leases that are held by the new one, too.
+            self.announce_lease(after.lease)?;
+            ecru::sleep(NOTICE.min(after.lease / 3))?;
+        }
+        self.workers
+            .with(|workers| open::update_consumer(&self.js, &self.names, workers, changes))?;
+        self.workers.spec()?;
+        self.announce_lease(after.lease)
     }
 
     fn announcements(&self) -> io::Result<Box<dyn Announcements>> {
         let client = self.js.client();
         let heard = client.subscribe(&self.names.cancellations()).map_err(failed)?;
-        // From now on the server sends them.
-        client.flush().map_err(failed)?;
+        // From now on the server sends them. What was published before is of no interest here.
+        client.flush().or_else(|_| client.flush()).map_err(failed)?;
         Ok(Box::new(NatsAnnouncements(heard)))
     }
 
@@ -73,14 +154,16 @@ impl EngineQueue for NatsQueue {
     }
 
     fn pause(&self, d: Duration) -> io::Result<()> {
-        let done = if d.is_zero() { self.workers.resume() } else { self.workers.pause(d) };
-        done.map_err(failed)
+        self.workers.with(|workers| match d {
+            Duration::ZERO => workers.resume(),
+            d => workers.pause(d),
+        })
     }
 
     fn counts(&self) -> io::Result<Counts> {
         let state = |stream| self.js.stream_info(stream).map(|info| info.state).map_err(failed);
         let stored = state(&self.names.jobs)?.messages;
-        let workers = self.workers.info().map_err(failed)?;
+        let workers = self.workers.with(Consumer::info)?;
         let dead = state(&self.names.dead)?;
         Ok(Counts {
             // The consumer learns of a message some time after its sender.
@@ -108,14 +191,20 @@ impl EngineQueue for NatsQueue {
 struct NatsAnnouncements(Subscription);
 
 impl Announcements for NatsAnnouncements {
-    fn next(&self) -> io::Result<(String, Option<u64>)> {
+    fn next(&self) -> io::Result<Announced> {
         loop {
             let heard = self.0.recv().map_err(no_item)?;
             // Another program may publish anything here.
             let Ok(text) = str::from_utf8(heard.payload()) else { continue };
             let mut words = text.split(' ');
             let Some(id) = words.next().filter(|id| !id.is_empty()) else { continue };
-            return Ok((id.to_owned(), words.next().and_then(|number| number.parse().ok())));
+            let number = words.next().and_then(|number| number.parse().ok());
+            if id != SETTINGS {
+                return Ok(Announced::Cancelled(id.to_owned(), number));
+            }
+            if let Some(lease) = number.filter(|number| *number > 0) {
+                return Ok(Announced::Lease(Duration::from_nanos(lease)));
+            }
         }
     }
 }

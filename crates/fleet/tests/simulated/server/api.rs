@@ -29,6 +29,10 @@ pub(super) fn handle(state: &mut State, operation: &str, message: &Message, now:
     }
     let answer = match *tokens {
         ["STREAM", "CREATE", name] => create_stream(state, name, body),
+        ["STREAM", "UPDATE", name] => of_stream(state, name, |stream| {
+            stream.config = body;
+            stream.info()
+        }),
         ["STREAM", "INFO", name] => of_stream(state, name, |stream| stream.info()),
         ["STREAM", "MSG", "GET", name] => of_stream(state, name, |stream| get(stream, &body)),
         ["STREAM", "MSG", "DELETE", name] => {
@@ -44,7 +48,10 @@ pub(super) fn handle(state: &mut State, operation: &str, message: &Message, now:
             json!({ "success": true, "purged": stream.purge(pattern, before) })
         }),
         ["CONSUMER", "CREATE", stream, name, ..] => {
-            of_stream(state, stream, |stream| stream.create_consumer(name, &body["config"], now))
+            of_stream(state, stream, |stream| match &body["action"] {
+                action if action == "update" => stream.update_consumer(name, &body["config"]),
+                _ => stream.create_consumer(name, &body["config"], now),
+            })
         }
         ["CONSUMER", "INFO", stream, name] => of_stream(state, stream, |stream| {
             let consumer = stream.consumers.get(name);

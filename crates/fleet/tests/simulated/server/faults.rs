@@ -48,11 +48,16 @@ pub(crate) enum Answer {
 pub(super) struct Faults {
     pub(super) answer: Box<dyn FnMut(&Question<'_>) -> Answer + Send>,
     pub(super) repeat: Box<dyn FnMut(&str) -> bool + Send>,
+    pub(super) has_no_room: Box<dyn FnMut(&str) -> bool + Send>,
 }
 
 impl Default for Faults {
     fn default() -> Faults {
-        Faults { answer: Box::new(|_| Answer::Sent), repeat: Box::new(|_| false) }
+        Faults {
+            answer: Box::new(|_| Answer::Sent),
+            repeat: Box::new(|_| false),
+            has_no_room: Box::new(|_| false),
+        }
     }
 }
 

@@ -85,6 +85,11 @@ impl Broker {
         self.shared.state().faults.repeat = Box::new(is_repeated);
     }
 
+    /// Decides from now on which messages are refused because there is no room, by their subjects.
+    pub(crate) fn full(&self, has_no_room: impl FnMut(&str) -> bool + Send + 'static) {
+        self.shared.state().faults.has_no_room = Box::new(has_no_room);
+    }
+
     /// Returns how often messages with this subject were handed out.
     pub(crate) fn handed_out(&self, subject: &str) -> u32 {
         self.shared.state().handed_out.get(subject).copied().unwrap_or(0)

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use ecru::channel::Sender;
 
-use super::api;
+use super::api::{self, refused};
 use super::consumer::Settled;
 use super::faults::{Answer, Faults, Question};
 use super::stream::Stream;
@@ -119,7 +119,10 @@ impl State {
             }
             return;
         };
-        let (is_new, answer) = stream.store(&message, now);
+        let (is_new, answer) = match (self.faults.has_no_room)(&message.subject) {
+            true => (false, refused(10047, "insufficient storage resources available")),
+            false => stream.store(&message, now),
+        };
         if is_new {
             let history = self.history.entry(message.subject.clone()).or_default();
             history.push(message.payload.clone());

@@ -149,6 +149,15 @@ impl Stream {
         consumer.info(&self.messages)
     }
 
+    /// Gives a consumer other settings.
+    pub(super) fn update_consumer(&mut self, name: &str, config: &Value) -> Value {
+        let Some(consumer) = self.consumers.get_mut(name) else {
+            return refused(10149, "consumer does not exist");
+        };
+        consumer.config = config.clone();
+        consumer.info(&self.messages)
+    }
+
     /// Settles a message, or returns `None` if there is no such consumer.
     pub(super) fn settle(
         &mut self,

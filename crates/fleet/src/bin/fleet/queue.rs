@@ -1,0 +1,272 @@
+//! The commands about one queue: its dead, one of its jobs, pauses. They know nothing of what a job
+//! consists of.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use ecru_nats::jetstream::{Consumer, JetStream, StoredMessage};
+use ecru_nats::{Error, Message};
+use serde_json::{Value, json};
+
+use crate::args::{self, Action, Which};
+use crate::names::{self, WORKERS};
+use crate::options;
+use crate::text::plain;
+
+/// JetStream's codes: no such stream; a limit of a stream is reached.
+const NO_STREAM: u32 = 10_059;
+const LIMIT_REACHED: u32 = 10_077;
+
+/// The pause between two looks at what is running.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// The most characters of a reason in a list.
+const SHORT: usize = 80;
+
+/// Does what was asked for. Returns the exit code.
+pub(crate) fn run(settings: &args::Queue) -> io::Result<u8> {
+    ecru::scope(|s| {
+        let client = options(&settings.login, settings.limit)?.connect(s, &settings.login.urls)?;
+        let js = client.jetstream();
+        let queue = Queue { name: find(&js, &settings.name)?, js, json: settings.json };
+        queue.act(&settings.action)?;
+        Ok(0)
+    })
+}
+
+/// Returns what a queue is called on the servers.
+fn find(js: &JetStream, name: &str) -> io::Result<String> {
+    for found in [format!("q_{name}"), format!("f_{name}"), name.to_owned()] {
+        match js.stream_info(&names::jobs(&found)) {
+            Ok(_) => return Ok(found),
+            Err(error) if error.code() == Some(NO_STREAM) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let text = format!("there is no queue and no function {name:?}; `fleet top --once` lists them");
+    Err(io::Error::new(io::ErrorKind::NotFound, text))
+}
+
+struct Queue {
+    js: JetStream,
+    /// With the prefix.
+    name: String,
+    json: bool,
+}
+
+/// A dead job.
+struct Dead {
+    number: u64,
+    id: String,
+    attempts: u64,
+    reason: String,
+    stored: StoredMessage,
+}
+
+impl Dead {
+    fn new(stored: StoredMessage) -> Dead {
+        let token = stored.subject.rsplit('.').nth(1).unwrap_or_default();
+        let header = |name| stored.headers.get(name).unwrap_or_default();
+        Dead {
+            number: stored.sequence,
+            id: names::id(token),
+            attempts: header("Fleet-Attempts").parse().unwrap_or(0),
+            reason: serde_json::from_str(header("Fleet-Reason")).unwrap_or_default(),
+            stored,
+        }
+    }
+
+    fn token(&self) -> &str {
+        self.stored.subject.rsplit('.').nth(1).unwrap_or_default()
+    }
+
+    fn json(&self) -> Value {
+        let payload = String::from_utf8_lossy(&self.stored.payload).into_owned();
+        json!({
+            "number": self.number,
+            "id": self.id,
+            "attempts": self.attempts,
+            "reason": self.reason,
+            "buried": self.stored.time,
+            "payload": serde_json::from_str(&payload).unwrap_or(Value::String(payload)),
+        })
+    }
+}
+
+fn write(text: &str) -> io::Result<()> {
+    let mut out = ecru::io::stdout();
+    writeln!(out, "{text}")?;
+    out.flush()
+}
+
+impl Queue {
+    fn act(&self, action: &Action) -> io::Result<()> {
+        match action {
+            Action::List => self.list(),
+            Action::Show(number) => self.show(*number),
+            Action::Revive(which) => self.each(*which, "revived", |dead| self.revive(dead)),
+            Action::Discard(which) => self.each(*which, "discarded", |dead| self.discard(dead)),
+            Action::Job(id) => self.job(id),
+            Action::Pause(pause) => {
+                self.workers()?.pause(*pause)?;
+                self.say("paused")
+            }
+            Action::Resume => {
+                self.workers()?.resume()?;
+                self.say("resumed")
+            }
+            Action::Drain => self.drain(),
+        }
+    }
+
+    fn say(&self, what: &str) -> io::Result<()> {
+        match self.json {
+            true => write(&json!({ "queue": self.name, "state": what }).to_string()),
+            false => write(&format!("{} is {what}", plain(&self.name))),
+        }
+    }
+
+    fn workers(&self) -> Result<Consumer, Error> {
+        self.js.consumer(&names::jobs(&self.name), WORKERS)
+    }
+
+    /// Returns the first of the dead from a number on.
+    fn next(&self, from: u64) -> io::Result<Option<Dead>> {
+        let subject = format!("fleet.dead.{}.*.*", self.name);
+        Ok(self.js.next_message(&names::dead(&self.name), from, &subject)?.map(Dead::new))
+    }
+
+    fn one(&self, number: u64) -> io::Result<Dead> {
+        self.next(number)?.filter(|dead| dead.number == number).ok_or_else(|| {
+            let text = format!("there is no dead job with the number {number}");
+            io::Error::new(io::ErrorKind::NotFound, text)
+        })
+    }
+
+    fn list(&self) -> io::Result<()> {
+        let mut from = 1;
+        while let Some(dead) = self.next(from)? {
+            from = dead.number + 1;
+            if self.json {
+                write(&dead.json().to_string())?;
+                continue;
+            }
+            let (id, reason) = (plain(&dead.id), plain(&dead.reason));
+            let reason: String = reason.chars().take(SHORT).collect();
+            write(&format!("{:>8}  {id}  {} attempts  {reason}", dead.number, dead.attempts))?;
+        }
+        Ok(())
+    }
+
+    fn show(&self, number: u64) -> io::Result<()> {
+        let dead = self.one(number)?.json();
+        match self.json {
+            true => write(&dead.to_string()),
+            // JSON has no control characters, which could rule a terminal.
+            false => write(&format!("{dead:#}")),
+        }
+    }
+
+    /// Calls `f` with each of the dead that are meant and are there now.
+    fn each(
+        &self,
+        which: Which,
+        done: &str,
+        f: impl Fn(&Dead) -> io::Result<()>,
+    ) -> io::Result<()> {
+        if let Which::One(number) = which {
+            let dead = self.one(number)?;
+            f(&dead)?;
+            return self.tell(&dead, done);
+        }
+        let last = self.js.stream_info(&names::dead(&self.name))?.state.last_seq;
+        let mut from = 1;
+        while let Some(dead) = self.next(from)?.filter(|dead| dead.number <= last) {
+            from = dead.number + 1;
+            f(&dead)?;
+            self.tell(&dead, done)?;
+        }
+        Ok(())
+    }
+
+    fn tell(&self, dead: &Dead, done: &str) -> io::Result<()> {
+        match self.json {
+            true => {
+                write(&json!({ "number": dead.number, "id": dead.id, "state": done }).to_string())
+            }
+            false => write(&format!("{:>8}  {}  {done}", dead.number, plain(&dead.id))),
+        }
+    }
+
+    fn revive(&self, dead: &Dead) -> io::Result<()> {
+        let subject = format!("fleet.jobs.{}.{}", self.name, dead.token());
+        let job = Message::new(&subject, dead.stored.payload.clone());
+        match self.js.publish_message(&job) {
+            Ok(_) => self.discard(dead),
+            Err(error) if error.code() == Some(LIMIT_REACHED) => {
+                let text = format!(
+                    "the job {} stays among the dead, because a job with its id is queued or \
+                     running, or the queue is full: {error}",
+                    plain(&dead.id)
+                );
+                Err(io::Error::new(io::ErrorKind::AlreadyExists, text))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn discard(&self, dead: &Dead) -> io::Result<()> {
+        Ok(self.js.delete_message(&names::dead(&self.name), dead.number)?)
+    }
+
+    fn job(&self, id: &str) -> io::Result<()> {
+        let token = names::token(id);
+        let subject = format!("fleet.jobs.{}.{token}", self.name);
+        let stored = self.js.last_message(&names::jobs(&self.name), &subject)?;
+        let dead = format!("fleet.dead.{}.{token}.*", self.name);
+        let dead = self.js.next_message(&names::dead(&self.name), 1, &dead)?.map(Dead::new);
+        let found = match (stored, dead) {
+            (Some(job), _) => {
+                let subject = format!("fleet.attempts.{}.{token}.{}", self.name, job.sequence);
+                let last = self.js.last_message(&names::attempts(&self.name), &subject)?;
+                let last: Value = last
+                    .and_then(|it| serde_json::from_slice(&it.payload).ok())
+                    .unwrap_or_default();
+                let begun = last["begun"].as_u64().unwrap_or(0);
+                // The consumer hands out in order, but for what is handed out again.
+                let handed_out = self.workers()?.info()?.delivered.stream >= job.sequence;
+                let state = if handed_out { "running, or in a pause" } else { "queued" };
+                let payload = String::from_utf8_lossy(&job.payload).into_owned();
+                json!({
+                    "id": id,
+                    "state": state,
+                    "attempts": begun,
+                    "sent": job.time,
+                    "payload": serde_json::from_str(&payload).unwrap_or(Value::String(payload)),
+                })
+            }
+            (None, Some(dead)) => {
+                let mut found = dead.json();
+                found["state"] = json!("dead");
+                found
+            }
+            (None, None) => {
+                let text = format!("no job {id:?} is queued, running or dead; it may be done");
+                return Err(io::Error::new(io::ErrorKind::NotFound, text));
+            }
+        };
+        match self.json {
+            true => write(&found.to_string()),
+            false => write(&format!("{found:#}")),
+        }
+    }
+
+    fn drain(&self) -> io::Result<()> {
+        let workers = self.workers()?;
+        workers.pause(args::FOR_EVER)?;
+        while workers.info()?.num_ack_pending > 0 {
+            ecru::sleep(PAUSE)?;
+        }
+        self.say("drained, and paused until it is resumed")
+    }
+}

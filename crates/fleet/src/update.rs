@@ -1,0 +1,75 @@
+//! Changing the settings of a queue while it is in use.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use crate::engine::{Changes, QueueSpec};
+
+/// Settings of a queue that are to be changed: see [`Queue::update`](crate::Queue::update). What is
+/// not named stays as it is.
+#[derive(Clone, Debug, Default)]
+#[must_use = "it is applied by `Queue::update`"]
+pub struct Update(pub(crate) Changes);
+
+impl Update {
+    /// Creates an update that changes nothing.
+    pub fn new() -> Update {
+        Update::default()
+    }
+
+    /// Changes how long a holder that does not answer keeps a job. Leases that are held get this
+    /// length, too.
+    pub fn lease(mut self, lease: Duration) -> Update {
+        self.0.lease = Some(lease);
+        self
+    }
+
+    /// Changes how many jobs may run at once in the whole fleet. Those that run go on, also if they
+    /// are more.
+    pub fn limit(mut self, running: usize) -> Update {
+        self.0.limit = Some(Some(running));
+        self
+    }
+
+    /// Removes the limit.
+    pub fn no_limit(mut self) -> Update {
+        self.0.limit = Some(None);
+        self
+    }
+
+    /// Changes how many jobs may be queued or running. Those that are there stay, also if they are
+    /// more.
+    pub fn capacity(mut self, jobs: u64) -> Update {
+        self.0.capacity = Some(Some(jobs));
+        self
+    }
+
+    /// Removes the capacity.
+    pub fn no_capacity(mut self) -> Update {
+        self.0.capacity = Some(None);
+        self
+    }
+
+    /// Changes on how many servers of a cluster jobs are stored.
+    pub fn replicas(mut self, servers: usize) -> Update {
+        self.0.replicas = Some(servers);
+        self
+    }
+}
+
+/// Returns each setting that differs, with both values, in words.
+pub(crate) fn differences(old: &QueueSpec, new: &QueueSpec) -> Vec<String> {
+    let mut found = Vec::new();
+    note(&mut found, "lease", Some(old.lease), Some(new.lease));
+    note(&mut found, "limit", old.limit, new.limit);
+    note(&mut found, "capacity", old.capacity, new.capacity);
+    note(&mut found, "number of replicas", Some(old.replicas), Some(new.replicas));
+    found
+}
+
+fn note<T: PartialEq + Debug>(found: &mut Vec<String>, what: &str, old: Option<T>, new: Option<T>) {
+    if old != new {
+        let show = |value: Option<T>| value.map_or("none".into(), |value| format!("{value:?}"));
+        found.push(format!("the {what} was {} and is {}", show(old), show(new)));
+    }
+}
