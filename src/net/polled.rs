@@ -145,12 +145,14 @@ impl<S: Pollable> Polled<S> {
 
     /// Returns the socket, for its addresses and options.
     #[must_use]
+    #[expect(clippy::missing_panics_doc, reason = "it is there until the drop")]
     pub fn get_ref(&self) -> &S {
         self.socket.as_ref().expect("it is there until the drop")
     }
 
     /// Returns the socket, which stays in non-blocking mode. Wakers that were kept are dropped.
     #[must_use = "dropping the socket closes it"]
+    #[expect(clippy::missing_panics_doc, reason = "it is there until the drop")]
     pub fn into_inner(mut self) -> S {
         self.end();
         self.socket.take().expect("it is there until the drop")

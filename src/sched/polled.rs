@@ -99,7 +99,9 @@ impl Worker {
         // SAFETY: C1: written just now. It is not used after the stack has been put back.
         let own = unsafe { running.as_ref() };
         // SAFETY: T1: it has not ended.
-        let rest = unsafe { &*(table.rest)(task) };
+        let rest = unsafe { (table.rest)(task) };
+        // SAFETY: T1: it has not ended, so what is kept of it is in its box.
+        let rest = unsafe { &*rest };
         match stretch {
             Stretch::First { in_place } => {
                 if is_hooked() {

@@ -117,8 +117,10 @@ impl<P: PolledBody> TaskBox<Polled<P>> {
     /// # Safety
     /// T1: the caller is the worker of the task, which has not ended.
     unsafe fn rest(this: *const Header) -> *const Rest {
+        // SAFETY: T2: a task that has not ended is alive.
+        let stage = unsafe { Self::stage_of(this) };
         // SAFETY: T1, by this function's contract.
-        match unsafe { &*Self::stage_of(this) } {
+        match unsafe { &*stage } {
             Stage::Waiting(polled) => &raw const polled.rest,
             Stage::Ended(_) | Stage::Empty => ptr::null(),
         }
@@ -130,8 +132,10 @@ impl<P: PolledBody> TaskBox<Polled<P>> {
     unsafe fn __rust_begin_short_backtrace_poll(this: *const Header) -> bool {
         // SAFETY: T2: the running task holds a reference.
         let header = unsafe { &*this };
+        // SAFETY: T2: the running task holds a reference.
+        let stage = unsafe { Self::stage_of(this) };
         // SAFETY: T1: the running task owns its stage until it announces the result.
-        let Stage::Waiting(polled) = (unsafe { &mut *Self::stage_of(this) }) else {
+        let Stage::Waiting(polled) = (unsafe { &mut *stage }) else {
             unreachable!("a task that has ended is not polled")
         };
         let has_begun = header.reachable.load(Ordering::Relaxed);

@@ -108,8 +108,10 @@ impl<W: Work> TaskBox<W> {
     /// T1: the caller owns the stage.
     #[inline]
     unsafe fn swap(this: *const Header, stage: Stage<W>) -> Stage<W> {
-        // SAFETY: T1, T2: the owner of the stage holds a reference.
-        std::mem::replace(unsafe { &mut *Self::stage_of(this) }, stage)
+        // SAFETY: T2: the owner of the stage holds a reference.
+        let stage_of = unsafe { Self::stage_of(this) };
+        // SAFETY: T1, by this function's contract.
+        std::mem::replace(unsafe { &mut *stage_of }, stage)
     }
 
     /// Stores a stage over one that needs no drop.
@@ -118,8 +120,10 @@ impl<W: Work> TaskBox<W> {
     /// T1: the caller owns the stage.
     #[inline]
     pub(super) unsafe fn put(this: *const Header, stage: Stage<W>) {
-        // SAFETY: T1, T2: the owner of the stage holds a reference. The old stage needs no drop.
-        unsafe { Self::stage_of(this).write(stage) };
+        // SAFETY: T2: the owner of the stage holds a reference.
+        let stage_of = unsafe { Self::stage_of(this) };
+        // SAFETY: T1, by this function's contract. The old stage needs no drop.
+        unsafe { stage_of.write(stage) };
     }
 
     /// See [`VTable::fail`](super::VTable).

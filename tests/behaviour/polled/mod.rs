@@ -3,6 +3,7 @@
 mod sockets;
 
 use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
 use std::future::{pending, poll_fn, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -219,9 +220,9 @@ fn polled_06_panics() {
                 quiet_panic("later")
             });
             let bomb = s.spawn_future(async {
-                let bomb = Bomb;
+                let bomb = ManuallyDrop::new(Bomb);
                 yield_once().await;
-                std::mem::forget(bomb);
+                let _ = bomb;
             });
             bomb.join().unwrap();
             for (handle, text) in [(at_once, "at once"), (later, "later")] {
@@ -297,8 +298,9 @@ fn polled_08_wakers_outlive_everything() {
         run_threads(workers, &mut wakers);
     }
     for waker in wakers {
-        waker.clone().wake();
+        let cloned = waker.clone();
         waker.wake();
+        cloned.wake_by_ref();
     }
 }
 
