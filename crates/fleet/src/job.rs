@@ -94,8 +94,7 @@ impl<T> Job<T> {
     /// The tasks that renew leases, and those of the connection, run on the threads of the runtime.
     /// If `f` blocks a thread for longer than a third of the lease, without a wait of ecru, the lease
     /// of this job and those of others in the process may end, and the jobs are handed out again.
-    /// [`Fleet::on_warning`](crate::Fleet::on_warning) tells that once. Call what blocks or computes
-    /// for long by [`ecru::unblock`], which this waits for.
+    /// Call what blocks or computes for long by [`ecru::unblock`], which this waits for.
     ///
     /// # Errors
     /// Returns [`LeaseLost`] if the lease was lost before `f` has ended. What `f` has returned is

@@ -43,12 +43,11 @@ fn until_over(
         }
         select! {
             wait(&changed) -> result => if result.is_err() { return },
-            // The jobs may have gone meanwhile.
-            default(due - now) => {
-                if next.is_some() {
-                    holding.note_delay(ecru::time::now().saturating_duration_since(due));
-                }
-            },
+            default(due - now) => {},
+        }
+        // The jobs may have gone meanwhile.
+        if next.is_some() {
+            holding.note_delay(ecru::time::now().saturating_duration_since(due));
         }
     }
 }

@@ -182,31 +182,6 @@ fn fleet_94_a_deleted_consumer() {
     });
 }
 
-/// - given: a worker with one thread, and a job that blocks it for two leases
-/// - when: another job waits in the channel
-/// - then: the worker tells once that leases are renewed too late, and what to do
-#[test]
-fn fleet_96_a_blocked_thread_is_told_slow() {
-    let Some(server) = Server::start("") else { return };
-    let runtime = ecru::Runtime::builder().workers(1).build().unwrap();
-    let program = |fleet: &Fleet<'_>| {
-        let told = warnings(fleet);
-        let queue = fleet.queue::<u32>("mill").lease(SECOND).retry(Delay::Constant(SOON)).open()?;
-        queue.send(1)?;
-        queue.send(2)?;
-        let jobs = queue.jobs(2)?;
-        for _ in 0..2 {
-            let job = jobs.recv()?;
-            let _ = job.run(|_| std::thread::sleep(2 * SECOND));
-        }
-        until(|| !told().is_empty())?;
-        let [warning] = &told()[..] else { panic!("{:?}", told()) };
-        assert!(warning.contains("too late") && warning.contains("unblock"), "{warning}");
-        Ok::<(), io::Error>(())
-    };
-    runtime.run(|| ecru::scope(|s| program(&Fleet::connect(s, &server.url())?))).unwrap();
-}
-
 /// - given: a job of another release, whose form this one does not know
 /// - when: it is handed out
 /// - then: it goes back with a pause, with one warning; it is dead after the queue's attempts, and
