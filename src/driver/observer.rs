@@ -30,7 +30,8 @@
 //! the bit, and the next read is not attempted in vain. As in [`poll`](super::poll), this proves
 //! nothing if something besides bytes may have come with the same news: the end of the stream,
 //! urgent bytes, or an error. The bit `DOUBT` says so. It is set by such news, and at the
-//! beginning. An attempt in vain clears it.
+//! beginning, and by all news of what is no TCP connection: a read there may end early for other
+//! reasons. An attempt in vain clears it.
 
 use std::io;
 use std::panic::{self, AssertUnwindSafe};
@@ -76,7 +77,7 @@ pub(crate) struct Seen(u32);
 pub(super) struct Heard {
     pub(super) read: bool,
     pub(super) write: bool,
-    /// Nothing but bytes may have come.
+    /// Nothing but bytes may have come, on a TCP connection.
     pub(super) plain: bool,
 }
 
@@ -103,7 +104,8 @@ impl Observer {
         self.clear(seen, bit(side) | doubt);
     }
 
-    /// Notes that a read of a TCP connection has not filled its buffer, and was not its end.
+    /// Notes that a read has not filled its buffer, and was not the end. This changes nothing unless
+    /// the last news was of a TCP connection and of bytes alone.
     pub(crate) fn note_drained(&self, seen: Seen) {
         if seen.0 & DOUBT == 0 {
             self.clear(seen, READ);

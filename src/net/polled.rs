@@ -42,9 +42,6 @@ impl<S: Internals> Pollable for S {}
 /// users.
 #[expect(unnameable_types, reason = "seals `Pollable`")]
 pub trait Internals {
-    /// Whether a read that does not fill its buffer has left nothing behind.
-    #[doc(hidden)]
-    const TELLS_WHEN_DRAINED: bool;
     #[doc(hidden)]
     fn socket(&self) -> Part<'_>;
 }
@@ -55,10 +52,8 @@ pub trait Internals {
 pub struct Part<'s>(&'s Socket);
 
 macro_rules! pollable {
-    ($($name:ident: $tells:literal),+) => {$(
+    ($($name:ident),+) => {$(
         impl Internals for $name {
-            const TELLS_WHEN_DRAINED: bool = $tells;
-
             fn socket(&self) -> Part<'_> {
                 Part(&self.0)
             }
@@ -66,10 +61,7 @@ macro_rules! pollable {
     )+};
 }
 
-// A read of another kind of socket ends early for other reasons, too: at the end of a datagram, or
-// where the peer of a Unix socket has sent an fd.
-pollable!(TcpStream: true, TcpListener: false, UnixStream: false, UnixListener: false);
-pollable!(UdpSocket: false, UnixDatagram: false);
+pollable!(TcpStream, TcpListener, UdpSocket, UnixStream, UnixListener, UnixDatagram);
 
 /// A socket with the interface that futures need: a wait is a waker that is called later, and not a
 /// task that is parked.
@@ -298,7 +290,7 @@ where
                     self.observer.note_in_vain(seen, Interest::Read.into());
                 }
                 Ok(count) => {
-                    if S::TELLS_WHEN_DRAINED && 0 < count && count < buffer.len() {
+                    if 0 < count && count < buffer.len() {
                         self.observer.note_drained(seen);
                     }
                     return Poll::Ready(Ok(count));

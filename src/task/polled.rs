@@ -139,6 +139,8 @@ impl<P: PolledBody> TaskBox<Polled<P>> {
             unreachable!("a task that has ended is not polled")
         };
         let has_begun = header.reachable.load(Ordering::Relaxed);
+        // A request that comes during the poll is answered by the next one.
+        let is_last = has_begun && reach(header).is_some();
         let polled_once = if has_begun || header.begins() {
             // SAFETY: M1, T2: the reference of the running task outlives this poll.
             let waker = ManuallyDrop::new(unsafe { Waker::from_raw(raw_waker(this)) });
@@ -146,10 +148,15 @@ impl<P: PolledBody> TaskBox<Polled<P>> {
             let body = unsafe { Pin::new_unchecked(&mut polled.body) };
             let poll = AssertUnwindSafe(|| body.poll(&mut Context::from_waker(&waker)));
             match panic::catch_unwind(poll) {
-                Ok(Poll::Pending) if reach(header).is_none() => return false,
-                Ok(Poll::Pending) => {
+                Ok(Poll::Pending) if is_last => {
                     deliver();
                     Err(Failure::NeverRan)
+                }
+                Ok(Poll::Pending) => {
+                    if reach(header).is_some() {
+                        header.wake();
+                    }
+                    return false;
                 }
                 Ok(Poll::Ready(result)) => result,
                 Err(payload) => Err(polled.body.panicked(payload)),

@@ -337,8 +337,11 @@ impl Poll {
         if news.read && !news.plain {
             entry.doubt();
         }
+        let plain = entry.observer.is_some()
+            && news.plain
+            && entry.tells_of_all_that_comes(|| is_tcp(fd as RawFd));
         if let Some(observer) = &entry.observer {
-            let heard = Heard { read: news.read, write: news.write, plain: news.plain };
+            let heard = Heard { read: news.read, write: news.write, plain };
             observer.hear(heard, &mut self.wakers);
         }
         for (side, comes) in [(Interest::Read, news.read), (Interest::Write, news.write)] {

@@ -3,8 +3,8 @@
 mod sockets;
 
 use std::cell::{Cell, RefCell};
-use std::mem::ManuallyDrop;
 use std::future::{pending, poll_fn, ready};
+use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::atomic::AtomicUsize;
@@ -159,6 +159,38 @@ fn polled_03_cancelled_while_pending() {
         let limited = ecru::timeout(ms(1), || ecru::scope(|s| drop(s.spawn_future(never()))));
         assert!(limited.is_err());
         assert_eq!(drops.load(SeqCst), 4);
+    });
+}
+
+/// - given: a task whose future is being polled
+/// - when: it is cancelled by its own code, or by another thread, during that poll
+/// - then: its future is polled once more, and what it has been given meanwhile is not lost
+#[test]
+fn polled_29_cancelled_during_a_poll() {
+    each_run(|| {
+        let polls = AtomicUsize::new(0);
+        ecru::scope(|s| {
+            let handle = s.spawn_future(poll_fn(|_| {
+                polls.fetch_add(1, SeqCst);
+                if ecru::is_cancelled() {
+                    return Poll::Ready("what came meanwhile");
+                }
+                s.cancel();
+                Poll::Pending
+            }));
+            until(|| handle.is_finished());
+            assert_eq!(handle.join().unwrap(), "what came meanwhile");
+            assert_eq!(polls.load(SeqCst), 2);
+        });
+        ecru::scope(|s| {
+            let handle = s.spawn_future(poll_fn::<(), _>(|_| {
+                polls.fetch_add(1, SeqCst);
+                s.cancel();
+                Poll::Pending
+            }));
+            assert!(matches!(handle.join(), Err(JoinError::Cancelled)));
+            assert_eq!(polls.load(SeqCst), 4);
+        });
     });
 }
 

@@ -376,3 +376,28 @@ fn polled_28_both_sides() {
         });
     });
 }
+
+/// - given: a datagram socket that was made a `TcpStream` by its descriptor
+/// - when: several datagrams are there, each smaller than the buffer
+/// - then: each is read
+#[test]
+fn polled_30_not_a_tcp_stream() {
+    let _watchdog = Watchdog::new();
+    ecru::Runtime::builder().workers(1).build().unwrap().run(|| {
+        let (ours, theirs) = std::os::unix::net::UnixDatagram::pair().unwrap();
+        let stream = Polled::new(TcpStream::from(std::os::fd::OwnedFd::from(theirs))).unwrap();
+        ecru::scope(|s| {
+            let read = s.spawn_future(async {
+                let (mut all, mut buffer) = (0, [0; 50]);
+                while all < 30 {
+                    all += poll_fn(|cx| stream.poll_read(cx, &mut buffer)).await.unwrap();
+                }
+            });
+            settle();
+            for _ in 0..10 {
+                ours.send(b"abc").unwrap();
+            }
+            read.join().unwrap();
+        });
+    });
+}
