@@ -210,7 +210,8 @@ impl Faults {
     ///     });
     ///     ecru::sleep(Duration::from_secs(10)).unwrap();
     ///     let counts = sim::notes();
-    ///     assert!(counts.is_sorted_by_key(|note| note.text.clone()), "the count has become less");
+    ///     let number = |note: &sim::Note| note.text.parse::<u32>().unwrap();
+    ///     assert!(counts.is_sorted_by_key(number), "the count has become less");
     /// });
     /// let text = found.unwrap_err().to_string();
     /// assert_eq!(text.matches("fault: crash ").count(), 2, "once in the list, once in the timeline: {text}");

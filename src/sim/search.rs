@@ -64,7 +64,7 @@ impl Explored {
 
     /// Returns how many runs all interleavings need. This is exact if they were run. Otherwise it is
     /// estimated from 32 runs that take random paths, and may be wrong by a multiple. Returns `None`
-    /// if the exploration was not one of [`Explore::Exhaustive`].
+    /// if the exploration was not one of [`Explore::Exhaustive`], or was to make no runs.
     #[must_use]
     pub fn needed(&self) -> Option<u64> {
         self.needed
@@ -237,8 +237,13 @@ pub(super) fn search<P: Program>(
                 paths.add(&path, &outcome.record.branches, max_runs - runs.count);
             }
             let (count, is_complete) = (runs.count, paths.are_all_taken());
-            let needed = if is_complete { count } else { estimate(program, &mut runs)?.max(count) };
-            let (preemptions, needed) = (paths.complete_bound(), Some(needed));
+            let needed = match max_runs {
+                _ if is_complete => Some(count),
+                // An estimate takes runs of its own.
+                0 => None,
+                _ => Some(estimate(program, &mut runs)?.max(count)),
+            };
+            let preemptions = paths.complete_bound();
             Ok(Explored { runs: count, is_complete, preemptions, needed })
         }
     }

@@ -9,6 +9,10 @@
 //! | [`Executor`](hyper::rt::Executor), for HTTP/2 | [`ScopeExecutor`], [`RunExecutor`] |
 //! | [`Timer`](hyper::rt::Timer) | [`EcruTimer`] |
 //!
+//! [`serve`] is a whole server for a tower service, such as axum's `Router`, and [`direct`] makes one
+//! of a plain function that may wait anywhere. Both belong to the feature `server`, which is on by
+//! default. What follows is for programs that use hyper itself.
+//!
 //! hyper then provides a future for each connection, which
 //! [`spawn_future`](ecru::Scope::spawn_future) runs as a task without a stack. A connection whose
 //! handler waits in direct style is a task with a stack instead: see [below](#handlers-that-wait).
@@ -69,10 +73,18 @@
 //!
 //! To stop gracefully, use hyper's own `graceful_shutdown` on the connection.
 
+#[cfg(feature = "server")]
+mod direct;
 mod executor;
 mod io;
+#[cfg(feature = "server")]
+mod serve;
 mod timer;
 
+#[cfg(feature = "server")]
+pub use direct::{Direct, DirectError, Handling, direct};
 pub use executor::{RunExecutor, ScopeExecutor};
 pub use io::EcruIo;
+#[cfg(feature = "server")]
+pub use serve::{Serve, Served, serve};
 pub use timer::EcruTimer;
