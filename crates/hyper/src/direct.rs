@@ -92,7 +92,9 @@ where
     fn call(&mut self, request: R) -> Handling<T, E> {
         let handler = Arc::clone(&self.handler);
         let task = RuntimeHandle::current().spawn(move || handler(request)).ok();
-        Handling { task: task.map(Arc::new).map(|task| (Arc::clone(&task), task.to_future())) }
+        let task = task.map(Arc::new);
+        let begun = |task: Task<T, E>| Begun { ended: Arc::clone(&task).to_future(), task };
+        Handling { begun: task.map(begun) }
     }
 }
 
@@ -101,7 +103,13 @@ where
 #[must_use = "dropping it cancels the handler"]
 pub struct Handling<T, E> {
     /// `None` if the run is over.
-    task: Option<(Task<T, E>, SourceFuture<Task<T, E>>)>,
+    begun: Option<Begun<T, E>>,
+}
+
+/// A task, and the wait for its end.
+struct Begun<T, E> {
+    task: Task<T, E>,
+    ended: SourceFuture<Task<T, E>>,
 }
 
 /// The handle is shared with the wait for its task.
@@ -111,7 +119,7 @@ impl<T, E> Future for Handling<T, E> {
     type Output = Result<T, DirectError<E>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some((_, ended)) = &mut self.task else {
+        let Some(Begun { ended, .. }) = &mut self.begun else {
             return Poll::Ready(Err(DirectError::Cancelled));
         };
         Pin::new(ended).poll(cx).map(|result| match result {
@@ -127,8 +135,8 @@ impl<T, E> Future for Handling<T, E> {
 /// A task that has ended is not affected.
 impl<T, E> Drop for Handling<T, E> {
     fn drop(&mut self) {
-        if let Some((task, _)) = &self.task {
-            task.cancel();
+        if let Some(begun) = &self.begun {
+            begun.task.cancel();
         }
     }
 }
