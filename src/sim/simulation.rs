@@ -6,7 +6,7 @@
 
 use std::mem;
 use std::panic::{self, AssertUnwindSafe, Location};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -285,6 +285,17 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Returns the time of day at which a simulation begins, as the time since the epoch. All of a
+/// process begin at the same time, so that a run that is repeated writes the same times to files.
+fn wall_start() -> Duration {
+    static FIRST: OnceLock<Duration> = OnceLock::new();
+    match clock::std_wall_clock() {
+        // std's clock has been replaced, and shows the same in every process.
+        simulated::BEGIN => simulated::BEGIN,
+        shown => *FIRST.get_or_init(|| shown),
+    }
+}
+
 /// The main function of a simulation's thread.
 fn simulate<T>(
     simulation: &Simulation,
@@ -302,7 +313,7 @@ fn simulate<T>(
     let _entered = simulated.enter();
     let _marked = park::enter_simulation();
     // The same in each run if std's clock has been replaced. Otherwise it is the machine's time.
-    simulated.begin_at(clock::std_now(), clock::std_wall_clock());
+    simulated.begin_at(clock::std_now(), wall_start());
     simulated::set_silent(*is_quiet);
     random::seed_thread({ own }.any());
     World::create(world);

@@ -13,7 +13,6 @@ mod requests;
 mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::hash::RandomState;
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -26,7 +25,7 @@ use crate::client::Event;
 use crate::error::{Error, ErrorKind};
 use crate::message::{Message, Text};
 use crate::options::Options;
-use crate::random;
+use crate::random::{self, Salts};
 use crate::server::{Server, ServerInfo};
 use crate::wire;
 use requests::Pending;
@@ -49,7 +48,7 @@ pub(crate) struct Shared {
     pub(crate) inbox: String,
     /// Makes the subject of each answer unpredictable. A service sees that of its own request, and
     /// could otherwise answer the requests to others.
-    salts: RandomState,
+    salts: Salts,
     link: Mutex<Link>,
     /// Notified when there is something to write.
     work: WaitList,
@@ -172,7 +171,7 @@ impl Shared {
             acks: options.acks(),
             options,
             inbox,
-            salts: RandomState::new(),
+            salts: Salts::new(),
             link: Mutex::new(link),
             work: WaitList::new(),
             room: WaitList::new(),

@@ -9,9 +9,9 @@
 //! - Each host has a *clock*, which shows the virtual time, or drifts from it ([`Drift`]). The code
 //!   of a host reads that clock, and the times of its timers and alarms are those of that clock.
 //!   They are converted when they are set. A clock has the number of its host.
-//! - The *wall clock* of a simulation begins at the time that std shows then, and advances with the
-//!   virtual time. std shows [`BEGIN`] if its clock has been replaced, and the machine's time
-//!   otherwise.
+//! - The *wall clock* of a simulation advances with the virtual time. It begins at [`BEGIN`] if
+//!   std's clock has been replaced, and otherwise at the machine's time when the first simulation of
+//!   the process began.
 //! - *Alarms* ring on the simulation's thread, in the order of their times. Alarms for the same
 //!   time ring in the order in which they were set. The scheduler calls [`ring_due`] outside of any
 //!   task.

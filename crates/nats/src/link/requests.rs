@@ -1,7 +1,6 @@
 //! Requests and published messages that wait for an answer.
 
 use std::fmt::Write;
-use std::hash::BuildHasher;
 use std::time::{Duration, Instant};
 
 use ecru::channel::{self, Sender};
@@ -53,7 +52,7 @@ impl Shared {
         reply.clear();
         reply.push_str(&self.inbox);
         // Writing to a string does not fail.
-        let _ = write!(reply, ".{token}-{:016x}", self.salts.hash_one(token));
+        let _ = write!(reply, ".{token}-{:016x}", self.salts.of(token));
         wire::write_publish(
             out,
             message.subject.as_bytes(),
@@ -116,7 +115,7 @@ impl Shared {
         let rest = subject.strip_prefix(self.inbox.as_bytes())?.strip_prefix(b".")?;
         let (token, salt) = rest.split_at_checked(rest.len().checked_sub(SALT)?)?;
         let token = wire::number(token.strip_suffix(b"-")?)?;
-        let own = wire::hexadecimal(salt) == Some(self.salts.hash_one::<u64>(token));
+        let own = wire::hexadecimal(salt) == Some(self.salts.of(token));
         own.then_some(token)
     }
 
