@@ -13,8 +13,8 @@
 //! thread that wants the same value blocks the thread, and the initializer never continues.
 //!
 //! # How an initializer is found
-//! `std` calls each kind of initializer in a function of its own that is never inlined, with the
-//! exception that SOUNDNESS.md names. [`table`] reads the addresses of these functions from the
+//! `std` calls each kind of initializer in a function of its own that is hardly ever inlined:
+//! SOUNDNESS.md names the exceptions. [`table`] reads the addresses of these functions from the
 //! symbol table, once. A call that may wait then looks at each word between its own frame and the
 //! bound. A word that is a return address into such a function may be a leftover of a frame that
 //! has returned. So the unwinder decides, which takes some microseconds.
