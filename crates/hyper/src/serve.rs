@@ -204,8 +204,10 @@ impl<'l, S> Serve<'l, S> {
                 });
                 Ok(())
             };
-            // The limit of the inner server is for what begins connections, and not for connections.
-            let server = server.limit(ACCEPTED).on_error(report);
+            // What the inner server runs begins connections. Its limit is not that of connections.
+            // After the stop it gives up what waits for room, because only the end of this closure
+            // closes the idle connections that have it.
+            let server = server.limit(ACCEPTED).grace(Duration::ZERO).on_error(report);
             server.serve(accept)?;
             if let Some(grace) = grace {
                 s.spawn_daemon(move || {

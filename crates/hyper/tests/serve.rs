@@ -255,3 +255,29 @@ fn a_cancelled_server() {
         });
     });
 }
+
+/// The stop reaches clients that have sent nothing, and those that wait for room, while an idle one
+/// has it.
+#[test]
+fn a_stop_while_clients_wait_for_room() {
+    each_run(|| {
+        let handler = |_: Request<Incoming>| io::Result::Ok(Response::new(Full::new(Bytes::new())));
+        for asks in [false, true] {
+            let (listener, address, stop, stopped) = listen();
+            ecru::scope(|s| {
+                let server =
+                    s.spawn(|| serve(&listener, direct(handler)).limit(1).stop_when(stopped).run());
+                let mut idle = Client::connect(address);
+                if asks {
+                    idle.get("/").unwrap();
+                }
+                let mut waiting = Client::connect(address);
+                waiting.0.write_all(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();
+                common::settle();
+                drop(stop);
+                assert!(idle.is_closed() && waiting.is_closed());
+                server.join().unwrap().unwrap();
+            });
+        }
+    });
+}
