@@ -169,6 +169,14 @@ impl Observer {
         self.writer.lock().is_some()
     }
 
+    /// Drops the wakers that were kept. The driver may keep the observer for longer.
+    pub(crate) fn forget_wakers(&self) {
+        for place in [&self.reader, &self.writer] {
+            let kept = place.lock().take();
+            drop_quietly(kept);
+        }
+    }
+
     /// Notes news. Appends the wakers that are to be called.
     pub(super) fn hear(&self, heard: Heard, wakers: &mut Vec<Waker>) {
         let bits = if heard.read { READ } else { 0 }

@@ -156,6 +156,7 @@ impl<S: Pollable> Polled<S> {
             let fd = socket.socket().0.fd();
             sched::io::unobserve(fd, &self.observer);
             self.watch.end(Some(fd));
+            self.observer.forget_wakers();
         }
     }
 

@@ -11,7 +11,8 @@ use crate::task::{self, Cancelled};
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum JoinError {
-    /// The task was cancelled before it began. Its body never ran.
+    /// The task was cancelled before it began, and its body never ran. Or its work was a future,
+    /// which was dropped while it was pending.
     Cancelled,
     /// The task panicked.
     Panicked(PanicPayload),

@@ -508,7 +508,8 @@ impl Driver for Poll {
 
     #[inline]
     fn in_flight(&self) -> usize {
-        self.in_flight + self.observers.load(Ordering::Relaxed)
+        // A waker that is to be called is something that the next poll hands out.
+        self.in_flight + self.observers.load(Ordering::Relaxed) + self.wakers.len()
     }
 }
 

@@ -401,3 +401,22 @@ fn polled_30_not_a_tcp_stream() {
         });
     });
 }
+
+/// - given: a stream that is armed on a worker
+/// - when: another thread drops it
+/// - then: its waker is dropped as well, and nothing of its task is kept
+#[test]
+fn polled_31_dropped_by_another_thread() {
+    let _watchdog = Watchdog::new();
+    ecru::Runtime::builder().workers(1).build().unwrap().run(|| {
+        let (_client, server) = pair();
+        let server = Polled::new(server).unwrap();
+        let waker = Arc::new(Unpark(thread::current()));
+        let first = Waker::from(Arc::clone(&waker));
+        let mut cx = Context::from_waker(&first);
+        assert!(server.poll_read(&mut cx, &mut [0]).is_pending());
+        assert_eq!(Arc::strong_count(&waker), 3);
+        thread::spawn(move || drop(server)).join().unwrap();
+        assert_eq!(Arc::strong_count(&waker), 2);
+    });
+}
