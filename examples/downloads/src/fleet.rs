@@ -70,7 +70,8 @@ fn join<'s>(s: &'s Scope<'s, '_>, url: &str) -> anyhow::Result<Fleet<'s>> {
     })
 }
 
-/// Opens the function that downloads a file, with the settings that all processes share.
+/// Opens the function that downloads a file. Its settings are those of the process that opens it
+/// last. The other processes adopt them, and warn.
 fn open<'s>(
     fleet: &Fleet<'s>,
     lease: Duration,
@@ -81,13 +82,7 @@ fn open<'s>(
         .lease(lease)
         .keep_results(KEEP)
         .open()
-        .map_err(|error| {
-            let advice = match error.kind() {
-                io::ErrorKind::InvalidInput => "; --lease is the same in all processes of a fleet",
-                _ => "",
-            };
-            anyhow::anyhow!("--fleet: {error}{advice}")
-        })
+        .map_err(|error| anyhow::anyhow!("--fleet: {error}"))
 }
 
 /// Downloads a list by two workers in this process, over an engine in memory.

@@ -261,10 +261,20 @@ fn errors() {
     let Some(nats) = Nats::start("") else { return };
     let mut one = Running::start(worker(&nats.url(), &folder, &[]));
     let mut line = String::new();
-    BufReader::new(one.0.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    let mut said = BufReader::new(one.0.stderr.take().unwrap());
+    said.read_line(&mut line).unwrap();
     assert!(line.contains("8 files at a time"), "{line}");
-    end(worker(&nats.url(), &folder, &["--lease", "5"]))
-        .failed(2, &["30s", "5s", "--lease is the same in all processes"]);
+    // A worker with another lease changes it for all, which the others tell.
+    let (tell, told) = std::sync::mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        let mut lines = said.lines().map_while(Result::ok);
+        let _ = tell.send(lines.find(|line| line.contains("the lease was 30s and is 5s")));
+    });
+    let other = Running::start(worker(&nats.url(), &folder, &["--lease", "5"]));
+    let warning = told.recv_timeout(std::time::Duration::from_secs(60)).expect("it warns in time");
+    assert!(warning.is_some(), "the worker ends without a warning");
+    drop((one, other));
+    reader.join().unwrap();
     let long = "r".repeat(600);
     end(coordinator(&nats.url(), &long, &[], &plain)).failed(2, &["--run", "too long"]);
 }
