@@ -1,12 +1,10 @@
 //! Lists of URLs, and the command line.
 
-mod support;
-
 use std::collections::HashSet;
 use std::io::Write as _;
 use std::process::Stdio;
 
-use support::{Folder, Ran, Server, body, program, run, run_alone, serve};
+use crate::support::{Folder, Ran, Server, body, program, run, run_alone, serve};
 
 /// `-i FILE`, with comments, empty lines and duplicates.
 #[test]

@@ -1,14 +1,12 @@
 //! Where a body ends, and where a response begins: cut bodies, interim responses, chunks, and kept
 //! connections.
 
-mod support;
-
 use std::io::Write as _;
 use std::net::TcpStream;
 use std::time::Duration;
 
+use crate::support::{Folder, Server, body, eventually, read_head, run, send_short, serve};
 use rustix::net::sockopt::set_socket_linger;
-use support::{Folder, Server, body, eventually, read_head, run, send_short, serve};
 
 /// More than the client reads of a head.
 const LONG: usize = 200_000;

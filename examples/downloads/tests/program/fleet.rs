@@ -1,19 +1,16 @@
 //! A fleet: a coordinator and workers as processes, a real `nats-server`, and processes that are
 //! killed.
 
-#[allow(dead_code, reason = "these tests need a part of it")]
-#[path = "../../../crates/nats/tests/behaviour/server.rs"]
-mod nats;
-mod support;
-
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 
-use nats::Server as Nats;
+use crate::nats::Server as Nats;
+use crate::support::{
+    Asked, Folder, Ran, Running, Server, body, eventually, program, send_short, serve,
+};
 use rustix::process::Signal;
-use support::{Asked, Folder, Ran, Running, Server, body, eventually, program, send_short, serve};
 
 const LENGTH: usize = 600_000;
 /// More than a download keeps in memory, so the beginning of the file is on the disk for certain.

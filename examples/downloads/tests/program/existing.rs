@@ -1,10 +1,8 @@
 //! Existing files: only the requested file counts as already downloaded.
 
-mod support;
-
 use std::os::unix::fs::PermissionsExt as _;
 
-use support::{Folder, INDEX, Server, body, run, send, send_short, serve};
+use crate::support::{Folder, INDEX, Server, body, run, send, send_short, serve};
 
 fn plain() -> Server {
     Server::start(|asked, stream| serve(asked, stream, "\"v1\"", &body(1000)))

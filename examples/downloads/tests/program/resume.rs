@@ -1,10 +1,10 @@
 //! Parts: when they are kept and continued, and that an incomplete file never has its final name.
 
-mod support;
-
 use std::sync::mpsc;
 
-use support::{Folder, Running, Server, body, eventually, program, run, send, send_short, serve};
+use crate::support::{
+    Folder, Running, Server, body, eventually, program, run, send, send_short, serve,
+};
 
 const LENGTH: usize = 300_000;
 const HALF: usize = 150_000;

@@ -1,8 +1,6 @@
 //! Helpers for the tests: the program as a child process, a temporary folder, and servers that
 //! misbehave on request.
 
-#![allow(dead_code, reason = "each test program uses its own part of this")]
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};

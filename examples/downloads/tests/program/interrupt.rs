@@ -1,14 +1,12 @@
 //! Ctrl-C.
 
-mod support;
-
 use std::fs::OpenOptions;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::process::Command;
 
+use crate::support::{Folder, Running, Server, body, eventually, program, run, send_short, serve};
 use rustix::process::Signal;
-use support::{Folder, Running, Server, body, eventually, program, run, send_short, serve};
 
 const LENGTH: usize = 600_000;
 /// More than a download keeps in memory, so the beginning of the file is on the disk for certain.

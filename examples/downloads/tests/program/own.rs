@@ -1,14 +1,12 @@
 //! The mode without URLs: the embedded server's files are downloaded and checked.
 
-mod support;
-
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::Command;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use support::{Folder, Ran, Server, own_server, program, run, run_alone};
+use crate::support::{Folder, Ran, Server, own_server, program, run, run_alone};
 
 /// All files are downloaded and checked, and the summary says so.
 #[test]

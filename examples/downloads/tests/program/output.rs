@@ -1,11 +1,9 @@
 //! What the program prints: `--json`, `-q`, `--version`, and errors about flags.
 
-mod support;
-
 use std::process::Stdio;
 
+use crate::support::{Folder, Ran, Server, body, program, run, run_alone, send, serve};
 use serde_json::Value;
-use support::{Folder, Ran, Server, body, program, run, run_alone, send, serve};
 
 fn objects(ran: &Ran) -> Vec<Value> {
     ran.out.lines().map(|line| serde_json::from_str(line).expect("one object a line")).collect()

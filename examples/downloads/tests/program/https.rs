@@ -1,15 +1,13 @@
 //! TLS: rustls, unchanged, over the same sockets.
 
-mod support;
-
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::Arc;
 
+use crate::support::{Folder, Ran, Server, body, run};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
-use support::{Folder, Ran, Server, body, run};
 
 /// Runs the program against a server with `certificate`, trusting what is in the file `ca`.
 fn run_with(certificate: Made, host: &str, ca: &str) -> (Ran, Folder) {

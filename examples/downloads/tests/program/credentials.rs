@@ -1,11 +1,9 @@
 //! Credentials and the user's headers are sent only to their origin, and neither printed nor
 //! stored.
 
-mod support;
-
 use std::os::unix::fs::PermissionsExt as _;
 
-use support::{Folder, INDEX, Ran, Server, body, run, send, send_short, serve};
+use crate::support::{Folder, INDEX, Ran, Server, body, run, send, send_short, serve};
 
 /// `us@er:p:a/ss`, as it is sent.
 const BASIC: &str = "Basic dXNAZXI6cDphL3Nz";

@@ -1,13 +1,11 @@
 //! Consideration for servers: connections per host, `Retry-After`, and the rate.
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
 
-use support::{Folder, Server, body, run, send, serve};
+use crate::support::{Folder, Server, body, run, send, serve};
 
 /// A server that records the largest number of requests that it had at one moment.
 ///

@@ -1,11 +1,9 @@
 //! For every fault of a server or a disk there is a clear line with the URL, the reason and what to
 //! do, and an exit status.
 
-mod support;
-
 use std::io::{Read as _, Write as _};
 
-use support::{Folder, Server, body, exists, run, send, send_short, serve};
+use crate::support::{Folder, Server, body, exists, run, send, send_short, serve};
 
 /// A wrong address is requested only once.
 #[test]
