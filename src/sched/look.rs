@@ -26,10 +26,8 @@ impl Worker {
         self.poll_io(PollTimeout::Poll);
         self.receive();
         self.pace.note_look(now);
-        if self.places {
-            let moment = Moment::at(now, self.pool.epoch);
-            self.shared.looked_at.store(moment.word(), Ordering::Relaxed);
-        }
+        let moment = Moment::at(now, self.pool.epoch);
+        self.shared.looked_at.store(moment.word(), Ordering::Relaxed);
         if !self.timers.is_empty() {
             self.timers.ring(now);
         }

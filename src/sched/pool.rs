@@ -55,6 +55,10 @@ pub(crate) struct Settings {
     pub(crate) cancel_on_terminate: bool,
     /// Called when all workers are quiescent, by one of them, outside of any task.
     pub(crate) on_deadlock: Option<fn(&Arc<Pool>)>,
+    /// For the layers above: this signal makes a dump.
+    pub(crate) dump_on_signal: Option<i32>,
+    /// For the layers above: after this time a worker that has not switched is reported.
+    pub(crate) watchdog: Option<Duration>,
     /// Called once when all workers have been quiescent for this long, by one of them, outside of
     /// any task. Only without `on_deadlock`.
     pub(crate) on_quiet: Option<(Duration, fn())>,

@@ -37,10 +37,10 @@ use super::pilot::{self, Pilot};
 use super::simulation::Limits;
 use super::timeline::History;
 use super::trace::Step;
-use super::waited::WatchedThread;
 use crate::base::random::Generator;
 use crate::base::simulated::{CutOff, LostPanic};
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::base::watched::WatchedThread;
 use crate::base::{clock, report, simulated};
 use crate::diag::{self, TaskTree};
 use crate::driver::{HostId, Incident, World, mix};
@@ -113,7 +113,7 @@ impl Desk {
             state: Mutex::default(),
             told: Condvar::new(),
             words,
-            thread: WatchedThread::default(),
+            thread: WatchedThread::new(),
         }
     }
 
@@ -202,7 +202,7 @@ impl Desk {
                 spent = Duration::ZERO;
             } else if timed_out.timed_out() {
                 // Since the last such look, which may be longer ago than this one has begun.
-                let before = mem::replace(&mut queued, self.thread.waited());
+                let before = mem::replace(&mut queued, self.thread.times().waited);
                 let queued = queued.saturating_sub(before);
                 let passed = clock::real_now().saturating_duration_since(began);
                 spent += passed.saturating_sub(queued).min(step);

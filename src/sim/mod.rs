@@ -122,7 +122,6 @@ mod timeline;
 #[cfg(all(test, not(loom)))]
 mod toy;
 mod trace;
-mod waited;
 
 pub use everywhere::{cancel_everywhere, fault_everywhere};
 pub use explore::{Found, explore};
