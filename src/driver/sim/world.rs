@@ -276,17 +276,20 @@ impl World {
 
     /// Makes everything happen that is due.
     pub(super) fn happen(&self) {
-        loop {
-            let mut state = self.state();
-            let Some(event) = state.events.take_due(clock::common_now()) else { return };
+        let now = clock::common_now();
+        let mut state = self.state();
+        while let Some(event) = state.events.take_due(now) {
             state.happened += 1;
-            drop(state);
             match event {
-                Event::Network(event) => self.network(|network, ctx| network.happen(ctx, event)),
+                Event::Network(event) => state.network(now, |network, ctx| {
+                    network.happen(ctx, event);
+                }),
                 Event::Sync(op) => {
+                    drop(state);
                     if self.finish_sync(op) {
                         self.note_news(vec![op]);
                     }
+                    state = self.state();
                 }
             }
         }
@@ -294,26 +297,7 @@ impl World {
 
     /// Calls `f` with the network. Then tells those that watch what has changed.
     pub(crate) fn network<T>(&self, f: impl FnOnce(&mut Network, &mut Ctx<'_>) -> T) -> T {
-        let mut guard = self.state();
-        let state = &mut *guard;
-        let WorldState { draws, journal, later, withdrawn, woken, .. } = state;
-        let now = clock::common_now();
-        let mut ctx = Ctx { now, draws, journal, later, withdrawn, woken };
-        let result = f(&mut state.network, &mut ctx);
-        for (when, event) in state.later.drain(..) {
-            state.events.add(when, Event::Network(event));
-        }
-        for (when, event) in state.withdrawn.drain(..) {
-            state.events.withdraw(when, &Event::Network(event));
-        }
-        for watcher in state.woken.drain(..) {
-            match watcher {
-                Watcher::Op(number) => state.news.push(number),
-                // The scheduler rings it, because that may run the user's code.
-                Watcher::Ring(what) => simulated::ring_soon(what),
-            }
-        }
-        result
+        self.state().network(clock::common_now(), f)
     }
 
     /// Calls `f` with the disk of a host, and with the number of the op that the driver attempts,
@@ -373,9 +357,41 @@ impl World {
         self.restart_disk(host);
     }
 
-    /// Takes the ops whose files have changed.
-    pub(super) fn take_news(&self) -> Vec<u64> {
-        mem::take(&mut self.state().news)
+    /// Moves the ops whose files have changed to a list, which is empty.
+    pub(super) fn take_news(&self, to: &mut Vec<u64>) {
+        mem::swap(&mut self.state().news, to);
+    }
+}
+
+impl WorldState {
+    /// Calls `f` with the network, as [`World::network`] does.
+    fn network<T>(&mut self, now: Instant, f: impl FnOnce(&mut Network, &mut Ctx<'_>) -> T) -> T {
+        let WorldState { draws, journal, later, withdrawn, woken, .. } = self;
+        let mut ctx = Ctx { now, draws, journal, later, withdrawn, woken };
+        let result = f(&mut self.network, &mut ctx);
+        if !(self.later.is_empty() && self.withdrawn.is_empty() && self.woken.is_empty()) {
+            self.settle();
+        }
+        result
+    }
+
+    /// Takes over what a call of the network has left. A function of its own, so that its variables
+    /// are not on the stacks of tasks while they call the network.
+    #[inline(never)]
+    fn settle(&mut self) {
+        for (when, event) in self.later.drain(..) {
+            self.events.add(when, Event::Network(event));
+        }
+        for (when, event) in self.withdrawn.drain(..) {
+            self.events.withdraw(when, &Event::Network(event));
+        }
+        for watcher in self.woken.drain(..) {
+            match watcher {
+                Watcher::Op(number) => self.news.push(number),
+                // The scheduler rings it, because that may run the user's code.
+                Watcher::Ring(what) => simulated::ring_soon(what),
+            }
+        }
     }
 }
 

@@ -219,7 +219,7 @@ impl Network {
 
     fn listener_at(&self, host: HostId, to: SocketAddr) -> Option<Id> {
         let id = self.hosts[usize::from(host.0)].receiver(Protocol::Tcp, to)?;
-        match &self.sockets.get(&id)?.kind {
+        match &self.sockets.get(id)?.kind {
             Kind::Stream(stream) if matches!(stream.state, State::Listening(_)) => Some(id),
             _ => None,
         }
@@ -299,7 +299,7 @@ impl Network {
 
     /// Returns the host of a connecting socket, and the one it connects to.
     fn attempt_path(&mut self, client: Id) -> Option<(HostId, HostId)> {
-        let own = self.sockets.get(&client)?.host;
+        let own = self.sockets.get(client)?.host;
         Some((own, self.attempt_mut(client)?.host?))
     }
 
@@ -332,7 +332,7 @@ impl Network {
         if !self.has_queue_room(listener) {
             return self.repeat_request(ctx, client, attempt);
         }
-        if server.is_none_or(|server| !self.sockets.contains_key(&server))
+        if server.is_none_or(|server| !self.sockets.contains(server))
             && let Ok(server) = self.open_server(listener, client, own, to)
             && let Some(attempt) = self.attempt_mut(client)
         {
@@ -347,7 +347,7 @@ impl Network {
         let Some(server) = server.filter(|_| !self.is_cut(host, own)) else {
             return self.repeat_request(ctx, client, attempt);
         };
-        let exists = self.sockets.contains_key(&server);
+        let exists = self.sockets.contains(server);
         ctx.note((own, host), |to| Incident::Connected { to });
         self.connected(client, server, host, Name::Internet(to));
         if exists {
@@ -381,9 +381,9 @@ impl Network {
         }
         let Some(attempt) = self.attempt_mut(client) else { return };
         if let Some(server) = attempt.server {
-            self.sockets.remove(&server);
+            self.sockets.remove(server);
         }
-        if let Some(socket) = self.sockets.get_mut(&client) {
+        if let Some(socket) = self.sockets.get_mut(client) {
             socket.error = Some(error);
         }
         if let Some(stream) = self.stream_mut(client) {

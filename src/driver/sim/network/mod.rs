@@ -42,6 +42,7 @@ mod link;
 mod name;
 mod options;
 mod pipe;
+mod sockets;
 mod stream;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -56,6 +57,7 @@ use link::Links;
 use options::Options;
 use rustix::io::Errno;
 use smallvec::SmallVec;
+use sockets::Sockets;
 use std::collections::BTreeMap;
 use std::io::{IoSlice, IoSliceMut};
 use std::net::{IpAddr, Shutdown, SocketAddr};
@@ -202,7 +204,7 @@ pub(crate) struct Network {
     faults: NetworkFaults,
     /// Faults have ended.
     is_calm: bool,
-    sockets: BTreeMap<Id, Socket>,
+    sockets: Sockets,
     next_socket: u32,
     /// The datagrams on their way.
     travellers: BTreeMap<u64, datagram::Traveller>,
@@ -217,7 +219,7 @@ impl Network {
             links: Links::default(),
             faults: NetworkFaults::default(),
             is_calm: false,
-            sockets: BTreeMap::new(),
+            sockets: Sockets::default(),
             next_socket: 1,
             travellers: BTreeMap::new(),
             next_traveller: 0,
@@ -312,7 +314,7 @@ impl Network {
 
     /// Notes that a program gets a descriptor of a socket.
     fn hand_out(&mut self, id: Id) {
-        if let Some(socket) = self.sockets.get_mut(&id) {
+        if let Some(socket) = self.sockets.get_mut(id) {
             socket.has_descriptor = true;
             let host = socket.host;
             self.host_mut(host).descriptors += 1;
@@ -326,11 +328,11 @@ impl Network {
 
     /// Returns a socket. One that does not exist belonged to a host that has crashed.
     fn get(&self, id: Id) -> Outcome<&Socket> {
-        self.sockets.get(&id).ok_or(Errno::CANCELED)
+        self.sockets.get(id).ok_or(Errno::CANCELED)
     }
 
     fn get_mut(&mut self, id: Id) -> Outcome<&mut Socket> {
-        self.sockets.get_mut(&id).ok_or(Errno::CANCELED)
+        self.sockets.get_mut(id).ok_or(Errno::CANCELED)
     }
 
     pub(in crate::driver) fn host_of(&self, id: Id) -> Outcome<HostId> {
@@ -354,7 +356,7 @@ impl Network {
     }
 
     pub(in crate::driver) fn wake_readers(&mut self, ctx: &mut Ctx<'_>, id: Id) {
-        if let Some(socket) = self.sockets.get_mut(&id) {
+        if let Some(socket) = self.sockets.get_mut(id) {
             ctx.woken.extend(socket.readers.drain(..));
         }
     }
@@ -367,7 +369,7 @@ impl Network {
     }
 
     fn wake_writers(&mut self, ctx: &mut Ctx<'_>, id: Id) {
-        if let Some(socket) = self.sockets.get_mut(&id) {
+        if let Some(socket) = self.sockets.get_mut(id) {
             ctx.woken.extend(socket.writers.drain(..));
         }
     }
@@ -380,7 +382,7 @@ impl Network {
     /// Leaves a watcher with one side of a socket, until that side changes.
     pub(in crate::driver) fn watch(&mut self, id: Id, side: Interest, watcher: Watcher) {
         // The side of a socket that is gone does not change. An attempt fails instead of waiting.
-        if let Some(socket) = self.sockets.get_mut(&id) {
+        if let Some(socket) = self.sockets.get_mut(id) {
             match side {
                 Interest::Read => socket.readers.push(watcher),
                 Interest::Write => socket.writers.push(watcher),
@@ -389,7 +391,7 @@ impl Network {
     }
 
     pub(in crate::driver) fn unwatch(&mut self, id: Id, watcher: &Watcher) {
-        if let Some(socket) = self.sockets.get_mut(&id) {
+        if let Some(socket) = self.sockets.get_mut(id) {
             socket.readers.retain(|other| other != watcher);
             socket.writers.retain(|other| other != watcher);
         }
@@ -475,7 +477,7 @@ impl Network {
 
     /// Closes a socket. `hard`: its connection is reset.
     fn close_as(&mut self, ctx: &mut Ctx<'_>, id: Id, hard: bool) {
-        let Some(mut socket) = self.sockets.remove(&id) else { return };
+        let Some(mut socket) = self.sockets.remove(id) else { return };
         ctx.woken.extend(socket.readers.drain(..));
         ctx.woken.extend(socket.writers.drain(..));
         let (host, hard) = (socket.host, hard || socket.options.closes_hard());
@@ -584,7 +586,7 @@ impl Network {
 
     /// Returns whether an event has no effect, because what it is for is gone.
     pub(in crate::driver) fn is_moot(&self, event: &Event) -> bool {
-        let connects = |client| match self.sockets.get(&client).map(|socket| &socket.kind) {
+        let connects = |client| match self.sockets.get(client).map(|socket| &socket.kind) {
             Some(Kind::Stream(stream)) => matches!(stream.state, stream::State::Connecting(_)),
             _ => false,
         };
@@ -592,7 +594,7 @@ impl Network {
             Event::Arrival(id)
             | Event::Room(id)
             | Event::GiveUp(id)
-            | Event::Undelivered(id, _) => !self.sockets.contains_key(&id),
+            | Event::Undelivered(id, _) => !self.sockets.contains(id),
             Event::Request { client, .. }
             | Event::Granted { client, .. }
             | Event::Repeat { client, .. }
@@ -605,7 +607,7 @@ impl Network {
     pub(crate) fn crash(&mut self, ctx: &mut Ctx<'_>, host: HostId) {
         self.host_mut(host).has_programs = false;
         let own = self.sockets.iter().filter(|(_, socket)| socket.host == host);
-        for id in Vec::from_iter(own.map(|(id, _)| *id)) {
+        for id in Vec::from_iter(own.map(|(id, _)| id)) {
             self.close(ctx, id);
         }
     }
@@ -613,10 +615,7 @@ impl Network {
     /// Stops a host without a farewell. Its sockets are gone, and their watchers are told.
     pub(crate) fn lose_power(&mut self, ctx: &mut Ctx<'_>, host: HostId) {
         self.host_mut(host).lose_power();
-        let (gone, rest) = std::mem::take(&mut self.sockets)
-            .into_iter()
-            .partition::<BTreeMap<_, _>, _>(|(_, socket)| socket.host == host);
-        self.sockets = rest;
+        let gone = self.sockets.extract(|socket| socket.host == host);
         let mut unanswered = Vec::new();
         for (id, mut socket) in gone {
             ctx.woken.extend(socket.readers.drain(..));
@@ -625,18 +624,18 @@ impl Network {
                 unanswered.extend(stream.unanswered_peer());
                 stream.withdraw_timer(ctx, id);
                 if let Some(server) = stream.granted() {
-                    self.sockets.remove(&server);
+                    self.sockets.remove(server);
                 }
             }
         }
         let mut forgotten = Vec::new();
-        for (id, socket) in &mut self.sockets {
+        for (id, socket) in self.sockets.iter_mut() {
             if let Kind::Stream(stream) = &mut socket.kind {
                 if stream.is_forgotten_by(host) {
-                    forgotten.push(*id);
+                    forgotten.push(id);
                 }
                 if stream.peer_crashed(host) {
-                    unanswered.push(*id);
+                    unanswered.push(id);
                 }
             }
         }
@@ -655,6 +654,6 @@ impl Network {
     /// Returns the number of sockets, for tests of what is left.
     #[cfg(test)]
     fn count(&self) -> usize {
-        self.sockets.len()
+        self.sockets.count()
     }
 }

@@ -101,7 +101,7 @@ impl Network {
     }
 
     fn reader_mut(&mut self, id: Id) -> Option<&mut Reader> {
-        match &mut self.sockets.get_mut(&id)?.kind {
+        match &mut self.sockets.get_mut(id)?.kind {
             Kind::Reader(reader) => Some(reader),
             _ => None,
         }
@@ -109,7 +109,7 @@ impl Network {
 
     /// Returns the reading end of a writer. Returns `None` if it is closed.
     fn reader_of(&mut self, writer: Id) -> Option<(Id, &mut Reader)> {
-        let Kind::Writer(Writer { reader: Some(reader) }) = self.sockets.get(&writer)?.kind else {
+        let Kind::Writer(Writer { reader: Some(reader) }) = self.sockets.get(writer)?.kind else {
             return None;
         };
         self.reader_mut(reader).map(|end| (reader, end))
@@ -175,7 +175,7 @@ impl Network {
 
     pub(super) fn close_reader(&mut self, ctx: &mut Ctx<'_>, reader: Reader) {
         let Some(writer) = reader.writer else { return };
-        if let Some(socket) = self.sockets.get_mut(&writer) {
+        if let Some(socket) = self.sockets.get_mut(writer) {
             socket.kind = Kind::Writer(Writer { reader: None });
         }
         self.wake_writers(ctx, writer);

@@ -291,7 +291,7 @@ impl Endpoint {
 
 impl Network {
     pub(super) fn stream_mut(&mut self, id: Id) -> Option<&mut Stream> {
-        match &mut self.sockets.get_mut(&id)?.kind {
+        match &mut self.sockets.get_mut(id)?.kind {
             Kind::Stream(stream) => Some(stream),
             _ => None,
         }
@@ -307,14 +307,14 @@ impl Network {
 
     /// Returns the host of an endpoint, and that of its peer.
     pub(super) fn path(&mut self, id: Id) -> Option<(HostId, HostId)> {
-        let host = self.sockets.get(&id)?.host;
+        let host = self.sockets.get(id)?.host;
         let end = self.end_mut(id)?;
         Some((host, end.peer_host))
     }
 
     /// Returns how much an endpoint may have under way.
     pub(super) fn window(&self, id: Id, peer: Option<Id>) -> usize {
-        let chosen = |id: Id, kind| self.sockets.get(&id)?.options.chosen_size(kind);
+        let chosen = |id: Id, kind| self.sockets.get(id)?.options.chosen_size(kind);
         let own = chosen(id, OptionKind::SendBufferSize);
         let other = peer.and_then(|peer| chosen(peer, OptionKind::ReceiveBufferSize));
         match (own, other) {
@@ -491,7 +491,7 @@ impl Network {
             State::Connecting(attempt) => {
                 // The server's end was never opened.
                 if let Some(server) = attempt.server {
-                    self.sockets.remove(&server);
+                    self.sockets.remove(server);
                 }
             }
             State::Connected(end) => self.close_end(ctx, host, &end, hard),
