@@ -102,7 +102,7 @@ pub(crate) struct Pool {
     /// The workers that sleep or nap.
     pub(super) idle: IdleSet,
     pub(super) sites: Sites,
-    /// The cores that the process had when the pool was made.
+    /// The cores that the process had when the pool was made. One worker does not ask.
     cores: usize,
     /// When the pool was made.
     pub(super) epoch: Instant,
@@ -133,8 +133,7 @@ impl Pool {
             watching: AtomicU32::new(0),
             idle: IdleSet::new(count),
             sites: Sites::new(),
-            // It reads files of the machine.
-            cores: simulated::aside(thread::available_parallelism).map_or(1, NonZero::get),
+            cores: cores_for(count),
             epoch: clock::now(),
             stopping: AtomicBool::new(false),
             next: AtomicUsize::new(0),
@@ -241,6 +240,15 @@ unsafe impl Send for Pool {}
 // SAFETY: S5: the pointer in `run` is used only under its lock, while the scope that it names
 // exists.
 unsafe impl Sync for Pool {}
+
+/// Returns the cores of the process, for a pool with this many workers. One worker is never more
+/// than the cores, so the files are not read that the machine has about them.
+fn cores_for(workers: usize) -> usize {
+    match workers {
+        1 => 1,
+        _ => simulated::aside(thread::available_parallelism).map_or(1, NonZero::get),
+    }
+}
 
 impl Drop for Pool {
     fn drop(&mut self) {
