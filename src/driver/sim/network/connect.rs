@@ -235,7 +235,7 @@ impl Network {
     /// Makes a socket one end of a connection.
     fn connected(&mut self, id: Id, peer: Id, peer_host: HostId, peer_name: Name) {
         if let Some(stream) = self.stream_mut(id) {
-            stream.state = State::Connected(Box::new(Endpoint::new(peer, peer_name, peer_host)));
+            stream.state = State::Connected(Endpoint::new(peer, peer_name, peer_host));
         }
     }
 
@@ -270,9 +270,9 @@ impl Network {
         };
         let mut end = Endpoint::new(client, name, host);
         end.listener = Some(listener);
-        let state = State::Connected(Box::new(end));
+        let state = State::Connected(end);
         let stream = Stream { domain, local, place: None, state };
-        let server = self.insert(own, Kind::Stream(Box::new(stream)));
+        let server = self.insert(own, Kind::Stream(stream));
         self.get_mut(server)?.options = options;
         Ok(server)
     }

@@ -1,7 +1,7 @@
 //! Pipes and eventfds. They lie within one host.
 
-use super::stream::{copy_in, copy_out};
-use super::{Ctx, HostId, Id, Kind, Network, Outcome, SMALL};
+use super::stream::{consume, copy_in, copy_out};
+use super::{Ctx, HostId, Id, Kind, Network, Outcome};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
@@ -133,11 +133,8 @@ impl Network {
         }
         let count = ctx.draws.part_of(host, length.min(reader.bytes.len()), short);
         copy_out(&reader.bytes, count, buffers);
-        reader.bytes.drain(..count);
+        consume(&mut reader.bytes, count);
         reader.free(count);
-        if reader.bytes.is_empty() && reader.bytes.capacity() > SMALL {
-            reader.bytes = VecDeque::new();
-        }
         if let Some(writer) = reader.writer {
             self.wake_writers(ctx, writer);
         }

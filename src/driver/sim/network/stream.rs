@@ -60,7 +60,7 @@ pub(super) enum State {
     Idle,
     Listening(Queue),
     Connecting(Attempt),
-    Connected(Box<Endpoint>),
+    Connected(Endpoint),
 }
 
 /// One end of a connection.
@@ -133,6 +133,17 @@ pub(super) fn copy_out(bytes: &VecDeque<u8>, count: usize, buffers: &mut [IoSlic
         if from == count {
             break;
         }
+    }
+}
+
+/// Removes the first bytes. The memory of a large buffer is freed when the buffer is empty.
+pub(super) fn consume(bytes: &mut VecDeque<u8>, count: usize) {
+    if count < bytes.len() {
+        bytes.drain(..count);
+    } else if bytes.capacity() > SMALL {
+        *bytes = VecDeque::new();
+    } else {
+        bytes.clear();
     }
 }
 
@@ -378,11 +389,8 @@ impl Network {
         let count = ctx.draws.part_of(*host, length.min(end.arrived), short);
         copy_out(&end.bytes, count, buffers);
         if !peek {
-            end.bytes.drain(..count);
+            consume(&mut end.bytes, count);
             end.arrived -= count;
-            if end.bytes.is_empty() && end.bytes.capacity() > SMALL {
-                end.bytes = VecDeque::new();
-            }
             self.report_read(ctx, id, count);
         }
         Ok(count)
