@@ -123,8 +123,8 @@ pub(super) struct Reached {
 
 impl Reached {
     /// Counts an operation, which may be the one that is to fail.
-    pub(super) fn operate(&self) -> io::Result<()> {
-        self.world.operate()
+    fn operate(&self) -> Outcome<()> {
+        self.world.operation(|_, _| Ok(()))
     }
 
     /// Calls `f` with the network.
@@ -134,11 +134,11 @@ impl Reached {
 
     fn receive(&self, buffers: &mut [IoSliceMut<'_>], flags: i32) -> Outcome<Received> {
         let peek = flags & libc::MSG_PEEK != 0;
-        self.network(|network, ctx, id| network.receive(ctx, id, buffers, peek))
+        self.world.operation(|network, ctx| network.receive(ctx, self.id, buffers, peek))
     }
 
     fn send(&self, buffers: &[IoSlice<'_>], to: Option<&Name>) -> Outcome<usize> {
-        self.network(|network, ctx, id| network.send(ctx, id, buffers, to))
+        self.world.operation(|network, ctx| network.send(ctx, self.id, buffers, to))
     }
 
     /// Returns the error for a name that no Unix socket has. A file that is none refuses.
@@ -209,6 +209,7 @@ impl Reached {
                 unsafe { self.connect(address.cast(), length) }
             }
             Op::Readiness { interest, .. } => {
+                self.operate()?;
                 let is_ready =
                     self.network(|network, ctx, id| network.is_ready(ctx, id, interest))?;
                 if !is_ready {
@@ -256,6 +257,7 @@ impl Reached {
     /// There is room for an address of this length, and for its length.
     #[inline(never)]
     unsafe fn accept(&self, address: *mut u8, length: *mut libc::socklen_t) -> Outcome<u32> {
+        self.operate()?;
         self.check_descriptors()?;
         let (Id(number), from) = self.network(|network, _, id| network.accept(id))?;
         let raw = self.domain()?.write(&from);
@@ -270,6 +272,7 @@ impl Reached {
     /// There is an address of this length.
     #[inline(never)]
     unsafe fn connect(&self, address: *const u8, length: libc::socklen_t) -> Outcome<u32> {
+        self.operate()?;
         // SAFETY: the caller promises an address of this length.
         let raw = unsafe { read_address(address, length) };
         let to = self.domain()?.read(&raw)?;

@@ -11,11 +11,12 @@ use super::disk::{self, Disk};
 use super::disks::Disks;
 use super::events::Events;
 use super::file::{Inode, Lent};
-use super::network::{self, Ctx, HostId, Network};
+use super::network::{self, Ctx, HostId, Network, Outcome};
 use super::{DrawnFault, Draws, Entry, FaultKind, Incident, Journal, Struck, mix};
 use crate::base::alarm::Ring;
 use crate::base::random::Generator;
 use crate::base::{clock, simulated};
+use rustix::io::Errno;
 
 /// See the module. It is shared because descriptors name parts of it, and descriptors may be sent
 /// to other threads. In a simulation, only its own thread uses it, so the lock is always free.
@@ -72,12 +73,12 @@ impl Trouble {
         }
     }
 
-    fn error(self) -> io::Error {
-        io::Error::from_raw_os_error(match self {
-            Trouble::Device => libc::EIO,
-            Trouble::Full => libc::EMFILE,
-            Trouble::InUse => libc::EADDRINUSE,
-        })
+    fn error(self) -> Errno {
+        match self {
+            Trouble::Device => Errno::IO,
+            Trouble::Full => Errno::MFILE,
+            Trouble::InUse => Errno::ADDRINUSE,
+        }
     }
 }
 
@@ -182,13 +183,21 @@ impl World {
     /// # Errors
     /// Fails with that error if this is the operation that was [chosen](World::fail_operation).
     pub(super) fn operate_or(&self, trouble: Trouble) -> io::Result<()> {
+        self.state().operate(trouble).map_err(io::Error::from)
+    }
+
+    /// Counts an operation on the network, and calls `f` with it if the operation is not the one
+    /// that is to fail.
+    ///
+    /// # Errors
+    /// Fails with `EIO` if it is, and with the errors of `f`.
+    pub(super) fn operation<T>(
+        &self,
+        f: impl FnOnce(&mut Network, &mut Ctx<'_>) -> Outcome<T>,
+    ) -> Outcome<T> {
         let mut state = self.state();
-        state.operations += 1;
-        if state.failing != Some(state.operations) {
-            return Ok(());
-        }
-        state.has_failed = Some(trouble);
-        Err(trouble.error())
+        state.operate(Trouble::Device)?;
+        state.network(clock::common_now(), f)
     }
 
     /// Chooses the I/O operation that fails, counted from 1.
@@ -364,6 +373,16 @@ impl World {
 }
 
 impl WorldState {
+    /// Counts an operation, which fails if it is the one that is to fail.
+    fn operate(&mut self, trouble: Trouble) -> Outcome<()> {
+        self.operations += 1;
+        if self.failing != Some(self.operations) {
+            return Ok(());
+        }
+        self.has_failed = Some(trouble);
+        Err(trouble.error())
+    }
+
     /// Calls `f` with the network, as [`World::network`] does.
     fn network<T>(&mut self, now: Instant, f: impl FnOnce(&mut Network, &mut Ctx<'_>) -> T) -> T {
         let WorldState { draws, journal, later, withdrawn, woken, .. } = self;
