@@ -116,7 +116,7 @@ pub(crate) struct Pool {
 impl Pool {
     pub(crate) fn new(settings: Settings) -> io::Result<Arc<Pool>> {
         crate::task::describe_overflows();
-        let stacks = StackPool::new(settings.stack_size)?;
+        let stacks = stacks_for(&settings)?;
         let count = settings.workers;
         let workers = (0..count).map(|_| WorkerShared::obtain()).collect();
         Ok(Arc::new(Pool {
@@ -240,6 +240,15 @@ unsafe impl Send for Pool {}
 // SAFETY: S5: the pointer in `run` is used only under its lock, while the scope that it names
 // exists.
 unsafe impl Sync for Pool {}
+
+/// Returns the pool of the stacks. Simulations are short and many, so all of a process share one.
+fn stacks_for(settings: &Settings) -> io::Result<StackPool> {
+    #[cfg(feature = "sim")]
+    if simulated::is_simulated() {
+        return StackPool::of_process(settings.stack_size);
+    }
+    StackPool::new(settings.stack_size)
+}
 
 /// Returns the cores of the process, for a pool with this many workers. One worker is never more
 /// than the cores, so the files are not read that the machine has about them.

@@ -259,6 +259,8 @@ impl Worker {
             }
         }
         self.account(simulation);
+        // Other simulations have not needed these either.
+        self.pool.stacks.trim_idle();
     }
 
     /// Takes one turn. Returns true when the root is to run.
