@@ -28,11 +28,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::failure::Failure;
+use super::faults::Faults;
 use super::hosts::{self, Hosts};
 use super::last_words::LastWords;
 use super::legend::{Known, Met};
 use super::notes::Note;
-use super::outages::Outages;
 use super::pilot::{self, Pilot};
 use super::simulation::Limits;
 use super::timeline::History;
@@ -216,7 +216,7 @@ pub(super) struct Course {
     desk: Arc<Desk>,
     pub(super) world: Arc<World>,
     pub(super) hosts: Hosts,
-    pub(super) outages: Box<Outages>,
+    pub(super) faults: Box<Faults>,
     limits: Limits,
     pub(super) start: Instant,
     random: RefCell<Generator>,
@@ -275,7 +275,7 @@ impl Course {
         limits: Limits,
         random: Generator,
         pilot: Pilot,
-        (is_steady, outages): (bool, Outages),
+        (is_steady, faults): (bool, Faults),
     ) -> Rc<Course> {
         let course = Rc::new(Course {
             desk,
@@ -283,7 +283,7 @@ impl Course {
             hosts: Hosts::default(),
             is_calm: Cell::new(false),
             is_steady,
-            outages: Box::new(outages),
+            faults: Box::new(faults),
             limits,
             start: clock::common_now(),
             random: RefCell::new(random),

@@ -308,7 +308,8 @@ impl Network {
         let Some(path) = self.attempt_path(client) else { return };
         let mut at = self.segment_arrival(ctx, path, 0);
         if path.0 != path.1
-            && let Some(mut delay) = ctx.strike(FaultKind::Slow, path, self.faults().slow_connect)
+            && let Some(mut delay) =
+                ctx.strike(FaultKind::Slow, path, self.faults(path).slow_connect)
         {
             at += ctx.draws.within(&mut delay, &(Duration::ZERO..=SLOW));
         }
@@ -323,7 +324,9 @@ impl Network {
         }
         let listener = self.listener_at(host, to);
         let is_refused = own != host
-            && ctx.strike(FaultKind::Refused, (own, host), self.faults().refusal).is_some();
+            && ctx
+                .strike(FaultKind::Refused, (own, host), self.faults((own, host)).refusal)
+                .is_some();
         let at = self.segment_arrival(ctx, (host, own), 0);
         let Some(listener) = listener.filter(|_| !is_refused) else {
             ctx.later(at, Event::Failed(client, Errno::CONNREFUSED));

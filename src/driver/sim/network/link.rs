@@ -202,7 +202,7 @@ impl Network {
         path: (HostId, HostId),
         bytes: usize,
     ) -> [Option<Instant>; 2] {
-        let faults = self.faults();
+        let faults = self.faults(path);
         let is_calm = self.is_calm;
         let direction = self.links.direction(path.0, path.1);
         let longest = *direction.settings.latency.end();

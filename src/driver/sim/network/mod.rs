@@ -204,6 +204,9 @@ pub(crate) struct Network {
     hosts: Vec<Host>,
     links: Links,
     faults: NetworkFaults,
+    /// What may go wrong instead with what some hosts do, and between some two hosts.
+    faults_of: BTreeMap<HostId, NetworkFaults>,
+    faults_between: BTreeMap<(HostId, HostId), NetworkFaults>,
     /// Faults have ended.
     is_calm: bool,
     sockets: Sockets,
@@ -220,6 +223,8 @@ impl Network {
             hosts: vec![Host::new(ROOT_NAME)],
             links: Links::default(),
             faults: NetworkFaults::default(),
+            faults_of: BTreeMap::new(),
+            faults_between: BTreeMap::new(),
             is_calm: false,
             sockets: Sockets::default(),
             next_socket: 1,
@@ -232,8 +237,34 @@ impl Network {
         self.faults = faults;
     }
 
-    fn faults(&self) -> NetworkFaults {
-        if self.is_calm { NetworkFaults::default() } else { self.faults }
+    /// Sets what may go wrong instead with what a host does.
+    pub(crate) fn set_faults_of(&mut self, host: HostId, faults: NetworkFaults) {
+        self.faults_of.insert(host, faults);
+    }
+
+    /// Sets what may go wrong instead between two hosts.
+    pub(crate) fn set_faults_between(&mut self, one: HostId, other: HostId, faults: NetworkFaults) {
+        self.faults_between.insert((one, other), faults);
+        self.faults_between.insert((other, one), faults);
+    }
+
+    /// Returns what may go wrong with what a host does with another one, or with itself.
+    fn faults(&self, path: (HostId, HostId)) -> NetworkFaults {
+        if self.is_calm {
+            return NetworkFaults::default();
+        }
+        let between = self.faults_between.get(&path);
+        *between.or_else(|| self.faults_of.get(&path.0)).unwrap_or(&self.faults)
+    }
+
+    /// Returns what may go wrong with what is done with a socket.
+    fn faults_at(&mut self, id: Id) -> NetworkFaults {
+        if self.faults_of.is_empty() && self.faults_between.is_empty() {
+            return self.faults((HostId::ROOT, HostId::ROOT));
+        }
+        let own = self.sockets.get(id).map_or(HostId::ROOT, |socket| socket.host);
+        let path = self.path(id).unwrap_or((own, own));
+        self.faults(path)
     }
 
     pub(in crate::driver) fn host_names(&self) -> Vec<Box<str>> {

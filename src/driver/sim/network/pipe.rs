@@ -121,7 +121,7 @@ impl Network {
         id: Id,
         buffers: &mut [IoSliceMut<'_>],
     ) -> Outcome<usize> {
-        let short = self.faults().short;
+        let short = self.faults_at(id).short;
         let host = self.get(id)?.host;
         let reader = self.reader_mut(id).ok_or(Errno::BADF)?;
         let length = buffers.iter().map(|buffer| buffer.len()).sum::<usize>();
@@ -147,7 +147,7 @@ impl Network {
         id: Id,
         buffers: &[IoSlice<'_>],
     ) -> Outcome<usize> {
-        let short = self.faults().short;
+        let short = self.faults_at(id).short;
         let host = self.get(id)?.host;
         let length = buffers.iter().map(|buffer| buffer.len()).sum::<usize>();
         if length == 0 {

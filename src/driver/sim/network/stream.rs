@@ -358,7 +358,7 @@ impl Network {
         buffers: &mut [IoSliceMut<'_>],
         peek: bool,
     ) -> Outcome<usize> {
-        let short = self.faults().short;
+        let short = self.faults_at(id).short;
         let socket = self.get_mut(id)?;
         let Socket { host, kind: Kind::Stream(stream), error, .. } = socket else {
             return Err(Errno::NOTSOCK);
@@ -402,7 +402,7 @@ impl Network {
         id: Id,
         buffers: &[IoSlice<'_>],
     ) -> Outcome<usize> {
-        let faults = self.faults();
+        let faults = self.faults_at(id);
         let socket = self.get_mut(id)?;
         let Kind::Stream(stream) = &mut socket.kind else { return Err(Errno::NOTSOCK) };
         let is_unix = stream.domain == Domain::Unix;
