@@ -82,6 +82,8 @@ pub(super) struct Desk {
     state: Mutex<DeskState>,
     told: Condvar,
     words: LastWords,
+    /// The tasks of which one may hold what the running task waits for in the system.
+    holders: Mutex<Vec<String>>,
     /// That of the simulation.
     pub(super) thread: WatchedThread,
 }
@@ -113,12 +115,19 @@ impl Desk {
             state: Mutex::default(),
             told: Condvar::new(),
             words,
+            holders: Mutex::default(),
             thread: WatchedThread::default(),
         }
     }
 
     fn state(&self) -> MutexGuard<'_, DeskState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the tasks of which one may hold what the running task waits for in the system. There
+    /// are none if it is not known to wait there.
+    pub(super) fn holders(&self) -> Vec<String> {
+        self.holders.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Records why the run has failed. The first failure counts.
@@ -237,6 +246,8 @@ pub(super) struct Course {
     last_looks: Cell<u32>,
     /// How often the run has looked before it failed for what other threads do.
     looks: Cell<u32>,
+    /// The running task waits in the system.
+    is_blocked: Cell<bool>,
     /// The turns in a row that have ended because their tasks yielded.
     yields: Cell<u64>,
     /// The steps of the run when the waits of a host's tasks were last ended by force.
@@ -296,6 +307,7 @@ impl Course {
             forced_at: Cell::new(None),
             last_looks: Cell::new(0),
             looks: Cell::new(0),
+            is_blocked: Cell::new(false),
             yields: Cell::new(0),
             host_forced_at: Cell::new(None),
         });
@@ -417,6 +429,23 @@ impl Course {
             let task = task.unwrap_or_else(|| String::from("code outside of any task"));
             self.fail(Failure::Foreign { call: format!("{task} called {call}") });
         }
+    }
+
+    /// Calls `wait`, in which the thread waits in the system for something that another task may
+    /// hold. If that takes too long, the failure names these tasks.
+    pub(super) fn block<T>(&self, wait: impl FnOnce() -> T) -> T {
+        // What is done here may wait in the same way.
+        if self.phase.get() != Phase::Runs || self.is_blocked.replace(true) {
+            return wait();
+        }
+        let holders = |tasks| {
+            *self.desk.holders.lock().unwrap_or_else(PoisonError::into_inner) = tasks;
+        };
+        holders(sched::parked_tasks());
+        let result = wait();
+        holders(Vec::new());
+        self.is_blocked.set(false);
+        result
     }
 
     fn end(&self) {

@@ -375,5 +375,5 @@ impl Drop for EndOfHosts<'_> {
 fn stuck(desk: &Desk) -> Failure {
     let task = desk.pool.get().and_then(|pool| diag::running_on(pool, 0));
     let task = task.map_or(String::from("code outside of any task"), |task| task.to_string());
-    Failure::Stuck { task }
+    Failure::Stuck { task, holders: desk.holders() }
 }
