@@ -11,8 +11,12 @@ use crate::scope::PanicPayload;
 #[non_exhaustive]
 pub enum Failure {
     /// Every task waited, and time had nothing more to bring. The tree says what each task waited
-    /// for, and names the holders of locks. Before that, the run has looked for 20 milliseconds for
-    /// a thread outside of it that ends a wait, which would be [`Foreign`](Failure::Foreign).
+    /// for, and names the holders of locks.
+    ///
+    /// Before that, the run has looked for 20 milliseconds for a thread outside of it that ends a
+    /// wait, which would be [`Foreign`](Failure::Foreign). If a task has started a thread of its own
+    /// without a name, the run looks until that thread has ended, for at most five seconds. A thread
+    /// that comes later is taken for none.
     Deadlock(TaskTree),
     /// The program panicked. The text also names the place of the panic and its task.
     Panicked(PanicPayload),
@@ -66,7 +70,10 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Deadlock(tree) => {
-                write!(f, "deadlock: every task waits for another one\n{tree}")
+                write!(
+                    f,
+                    "deadlock: every task waits for another one, and no thread has ended a wait from outside\n{tree}"
+                )
             }
             Failure::Panicked(payload) => {
                 match payload.message() {

@@ -1,12 +1,23 @@
-//! How long a thread has waited for a processor.
+//! What the system tells about the thread of a simulation: how long it has waited for a processor,
+//! and whether there are threads that it has started.
 //!
 //! A machine that has too much to do does not run a thread that could run. That is no fault of what
 //! the thread does, so such time does not count as time that a step of a simulation takes.
+//!
+//! The system gives a new thread the name of the one that starts it, until the new thread gets a
+//! name of its own. So the thread of each simulation has a name that no other one has, and threads
+//! with the same name were started in the simulation.
 
+use std::ffi::{CString, OsStr};
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
+use crate::base::sync::StaticU64;
 use crate::base::sync::atomic::{AtomicI32, Ordering};
+
+/// The longest name that the system keeps.
+const LONGEST_NAME: usize = 15;
 
 /// A thread of this process, once it has [begun](WatchedThread::begin).
 #[derive(Debug, Default)]
@@ -16,9 +27,23 @@ pub(super) struct WatchedThread {
 }
 
 impl WatchedThread {
-    /// Notes that this is the current thread.
+    /// Notes that this is the current thread, and gives it a name that no other thread has.
     pub(super) fn begin(&self) {
-        self.number.store(rustix::thread::gettid().as_raw_pid(), Ordering::Relaxed);
+        static RUNS: StaticU64 = StaticU64::new(0);
+        let number = rustix::thread::gettid().as_raw_pid();
+        self.number.store(number, Ordering::Relaxed);
+        let mut name = format!("ecru-sim#{}", RUNS.fetch_add(1, Ordering::Relaxed));
+        name.truncate(LONGEST_NAME);
+        if let Ok(name) = CString::new(name) {
+            // With the old name, nothing is known of the threads that it starts.
+            let _ = rustix::thread::set_name(&name);
+        }
+    }
+
+    /// Returns whether the thread, which is the current one, has started a thread that has not ended
+    /// and has no name of its own.
+    pub(super) fn has_started_others(&self) -> bool {
+        has_namesake(self.number.load(Ordering::Relaxed)).unwrap_or(false)
     }
 
     /// Returns how long the thread has waited for a processor since it was started. Returns zero if
@@ -29,6 +54,18 @@ impl WatchedThread {
             number => waited(number).unwrap_or_default(),
         }
     }
+}
+
+/// Returns whether another thread has the name of this one.
+fn has_namesake(number: i32) -> Option<bool> {
+    let own = number.to_string();
+    let name = |number: &OsStr| {
+        fs::read(Path::new("/proc/self/task").join(number).join("comm")).unwrap_or_default()
+    };
+    let own_name = name(OsStr::new(&own));
+    let threads = fs::read_dir("/proc/self/task").ok()?.filter_map(Result::ok);
+    let mut others = threads.map(|thread| thread.file_name()).filter(|thread| *thread != *own);
+    Some(own_name.starts_with(b"ecru-sim#") && others.any(|other| name(&other) == own_name))
 }
 
 fn waited(number: i32) -> Option<Duration> {
@@ -50,5 +87,29 @@ mod tests {
         thread.begin();
         let first = thread.waited();
         assert!(thread.waited() >= first);
+    }
+
+    #[test]
+    fn threads_that_were_started_by_a_thread_are_known() {
+        std::thread::spawn(|| {
+            let thread = WatchedThread::default();
+            thread.begin();
+            assert!(!thread.has_started_others());
+            let (tx, rx) = std::sync::mpsc::channel::<()>();
+            let other = std::thread::spawn(move || rx.recv());
+            assert!(thread.has_started_others());
+            // Those of another thread of this kind do not count.
+            std::thread::spawn(|| {
+                let thread = WatchedThread::default();
+                thread.begin();
+                assert!(!thread.has_started_others());
+            })
+            .join()
+            .unwrap();
+            drop(tx);
+            assert!(other.join().unwrap().is_err());
+        })
+        .join()
+        .unwrap();
     }
 }
