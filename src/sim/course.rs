@@ -210,7 +210,7 @@ impl Desk {
             let now = self.turns.load(Ordering::Relaxed);
             if mem::replace(&mut turns, now) != now {
                 spent = Duration::ZERO;
-            } else if timed_out.timed_out() {
+            } else if timed_out.timed_out() && self.thread.has_begun() {
                 // Since the last such look, which may be longer ago than this one has begun.
                 let before = mem::replace(&mut queued, self.thread.waited());
                 let queued = queued.saturating_sub(before);

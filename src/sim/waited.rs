@@ -40,6 +40,11 @@ impl WatchedThread {
         }
     }
 
+    /// Returns whether the thread has begun. Before that, it is not known how long it waits.
+    pub(super) fn has_begun(&self) -> bool {
+        self.number.load(Ordering::Relaxed) != 0
+    }
+
     /// Returns whether the thread, which is the current one, has started a thread that has not ended
     /// and has no name of its own.
     pub(super) fn has_started_others(&self) -> bool {
@@ -83,8 +88,9 @@ mod tests {
     #[test]
     fn a_thread_that_has_not_begun_has_not_waited() {
         let thread = WatchedThread::default();
-        assert_eq!(thread.waited(), Duration::ZERO);
+        assert_eq!((thread.waited(), thread.has_begun()), (Duration::ZERO, false));
         thread.begin();
+        assert!(thread.has_begun());
         let first = thread.waited();
         assert!(thread.waited() >= first);
     }

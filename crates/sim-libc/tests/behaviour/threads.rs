@@ -82,7 +82,8 @@ fn libc_43_reports() {
 /// A program whose task `waiter` waits for a lock that the task `holder` holds across a wait of ecru.
 /// Both call `lock`, which returns the guard.
 fn held_across_a_wait<G>(lock: impl Fn() -> G + Send + Sync) {
-    let _ = Simulation::new(1).max_step_time(ms(100)).run(|| {
+    // Long enough for each other step on a busy machine.
+    let _ = Simulation::new(1).max_step_time(ms(2_000)).run(|| {
         ecru::scope(|s| {
             s.builder().name("holder").spawn(|| {
                 let _guard = lock();
