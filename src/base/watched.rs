@@ -72,6 +72,11 @@ impl WatchedThread {
         self.number.store(0, Ordering::Relaxed);
     }
 
+    /// Returns the thread's number in the system, or 0 if it has not begun or has ended.
+    pub(crate) fn number(&self) -> i32 {
+        self.number.load(Ordering::Relaxed)
+    }
+
     /// Returns what the system has counted since the thread was started. Returns zeros if the thread
     /// has not begun or has ended, or if the system does not count.
     pub(crate) fn times(&self) -> Times {
@@ -86,7 +91,7 @@ impl WatchedThread {
 
     /// Reads a file that describes the thread.
     fn read(&self, file: &str) -> Option<String> {
-        match self.number.load(Ordering::Relaxed) {
+        match self.number() {
             0 => None,
             number => fs::read_to_string(format!("/proc/self/task/{number}/{file}")).ok(),
         }

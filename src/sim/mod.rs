@@ -118,6 +118,7 @@ mod strategy;
 mod test;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod thread;
 mod timeline;
 #[cfg(all(test, not(loom)))]
 mod toy;
