@@ -45,8 +45,8 @@ fn until_over(
             wait(&changed) -> result => if result.is_err() { return },
             default(due - now) => {},
         }
-        // The jobs may have gone meanwhile.
-        if next.is_some() {
+        // The jobs may have gone meanwhile, or the first one has come.
+        if next.is_some() || when(holding).is_some() {
             holding.note_delay(ecru::time::now().saturating_duration_since(due));
         }
     }
