@@ -227,6 +227,11 @@ impl Holding {
         held
     }
 
+    /// Returns how many jobs were handed out so far.
+    pub(crate) fn handed_out(&self) -> u64 {
+        locked(&self.jobs).last
+    }
+
     /// Says that no further job will be handed out.
     pub(crate) fn finish(&self) {
         locked(&self.jobs).finished = true;

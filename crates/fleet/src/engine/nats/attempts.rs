@@ -4,8 +4,9 @@
 //! accepts an acknowledgement of any of them. So the beginning of each attempt is stored, in a
 //! stream of its own. A first attempt whose holder is certain of its lease is on a page of the
 //! [`journal`](super::journal). Each other one is a record, one for each job. A record replaces the
-//! one before it only if its writer has seen that one. A holder that is not certain any more says in
-//! the same place that it settles the job, so it does that if and only if no later attempt has begun.
+//! one before it only if its writer has seen that one. A holder that is not certain any more says
+//! in the same place that it settles the job, so it does that if and only if no later attempt has
+//! begun.
 //!
 //! A holder is certain if the job was handed out for the first time, in answer to a request that is
 //! younger than the lease, so that no server can have handed it out again yet. If the server
