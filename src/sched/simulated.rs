@@ -446,6 +446,7 @@ impl Worker {
             self.receive_simulated(simulation);
         }
         self.timers.ring_exact(clock::common_now());
+        self.call_wakers();
         simulated::ring_due();
     }
 
