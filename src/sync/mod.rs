@@ -13,6 +13,7 @@
 //! | [`Barrier`] | the arrival of the other parties | yes |
 //! | [`Latch`] | the count reaching zero | yes |
 //! | [`SetOnce`] | a value | yes |
+//! | [`Pool`] | a value that is lent, such as a connection | yes |
 //! | [`OnceLock`], [`LazyLock`] | a value that another task or thread is computing | no |
 //!
 //! A panic poisons nothing, except a [`LazyLock`] whose closure has panicked. Waiters are served in
@@ -37,6 +38,7 @@ mod notify;
 mod once_lock;
 mod permits;
 pub mod poison;
+mod pool;
 mod rwlock;
 mod semaphore;
 mod set_once;
@@ -49,6 +51,7 @@ pub use lazy_lock::LazyLock;
 pub use mutex::{Mutex, MutexGuard, TryLockError};
 pub use notify::Notify;
 pub use once_lock::OnceLock;
+pub use pool::{Pool, PoolBuilder, PoolError, Pooled};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use semaphore::{Permit, Semaphore, TryAcquireError};
 pub use set_once::SetOnce;

@@ -4,7 +4,7 @@ use super::cancelled;
 use crate::support::{Counted, each_run, panic_text, run_on};
 use ecru::source::{self};
 use ecru::sync::{
-    Barrier, Condvar, Latch, LazyLock, Mutex, Notify, OnceLock, RwLock, Semaphore, SetOnce,
+    Barrier, Condvar, Latch, LazyLock, Mutex, Notify, OnceLock, Pool, RwLock, Semaphore, SetOnce,
 };
 use ecru::{Cancelled, Source};
 use std::sync::atomic::AtomicUsize;
@@ -77,7 +77,8 @@ fn sync_10_no_suspend_refuses() {
     let set = SetOnce::new();
     set.set(1).unwrap();
     let condvar = Condvar::new();
-    let calls: [(&str, &(dyn Fn() + Sync)); 17] = [
+    let pool: Pool<u8> = Pool::new(1, || Ok(7));
+    let calls: [(&str, &(dyn Fn() + Sync)); 18] = [
         ("lock", &|| ignore(mutex.lock())),
         ("lock_cancellable", &|| ignore(mutex.lock_cancellable())),
         ("read", &|| ignore(rwlock.read())),
@@ -95,6 +96,7 @@ fn sync_10_no_suspend_refuses() {
         ("once wait", &|| ignore(*OnceLock::<u8>::new().wait())),
         ("lazy", &|| ignore(*LazyLock::force(&LazyLock::new(|| 2)))),
         ("set_once", &|| ignore(set.wait())),
+        ("pool", &|| ignore(pool.get())),
     ];
     each_run(|| {
         for (name, call) in calls {

@@ -6,6 +6,7 @@ mod every_kind;
 mod made_once;
 mod mutexes;
 mod poisoning;
+mod pools;
 mod rwlocks;
 mod semaphores;
 
