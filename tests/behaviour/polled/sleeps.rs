@@ -24,7 +24,7 @@ async fn polled_once(mut sleep: Sleep) -> Sleep {
 
 /// - given: tasks of `spawn_future`, and one of `block_on`, that await a `Sleep` of different times
 /// - when: the times come
-/// - then: each ends at its time or later, in the order of the times
+/// - then: each ends at its time or later
 #[test]
 fn polled_32_sleeps() {
     each_run(|| {
