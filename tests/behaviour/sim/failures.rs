@@ -246,7 +246,7 @@ fn sim_402_a_thread_that_a_task_has_started_is_waited_for_slow() {
                 if sends {
                     let _ = tx.send(7);
                 } else {
-                    std::mem::forget(tx);
+                    let _kept = std::mem::ManuallyDrop::new(tx);
                 }
             });
             rx.recv().map(drop)
