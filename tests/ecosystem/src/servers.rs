@@ -114,6 +114,20 @@ pub const PASSWORD: &str = "undyed cloth";
 /// or if it does not start.
 #[must_use]
 pub fn postgres() -> Option<Server> {
+    postgres_with(&[])
+}
+
+/// Starts a PostgreSQL with TLS, as [`postgres`]. The certificate and its key are text (PEM).
+///
+/// # Panics
+/// Panics in the same cases as [`postgres`].
+#[must_use]
+pub fn postgres_with_tls(certificate: &str, key: &str) -> Option<Server> {
+    postgres_with(&[("server.crt", certificate), ("server.key", key)])
+}
+
+/// Starts a PostgreSQL with these files in its folder, which are those of TLS.
+fn postgres_with(files: &[(&str, &str)]) -> Option<Server> {
     let mut folders: Vec<PathBuf> = fs::read_dir("/usr/lib/postgresql")
         .into_iter()
         .flatten()
@@ -137,11 +151,32 @@ pub fn postgres() -> Option<Server> {
         let mut command = unprivileged(&folder, &postgres)?;
         command.arg("-D").arg(&data).arg("-k").arg(&folder).args(["-F", "-h", "127.0.0.1"]);
         command.arg("-p").arg(address.port().to_string());
+        for (name, text) in files {
+            let file = folder.join(name);
+            fs::write(&file, text)?;
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o600))?;
+            give_away(&file)?;
+        }
+        if !files.is_empty() {
+            command.args(["-c", "ssl=on"]);
+            for (setting, (name, _)) in ["ssl_cert_file", "ssl_key_file"].iter().zip(files) {
+                command.arg("-c").arg(format!("{setting}={}", folder.join(name).display()));
+            }
+        }
         // SIGQUIT stops it at once, because its data is not needed.
-        Server::start(command, folder, address, Signal::QUIT, |address| {
-            crate::postgres_over_ecru::Postgres::connect(address, USER, PASSWORD).is_ok()
-        })
+        Server::start(command, folder, address, Signal::QUIT, asks_for_a_password)
     }))
+}
+
+/// Returns whether a PostgreSQL accepts connections. One that is starting answers with an error.
+fn asks_for_a_password(address: SocketAddr) -> bool {
+    let Ok(mut stream) = TcpStream::connect(address) else { return false };
+    let parameters = format!("user\0{USER}\0database\0postgres\0\0");
+    let length = u32::try_from(8 + parameters.len()).expect("it is short");
+    let message = [&length.to_be_bytes()[..], &[0, 3, 0, 0], parameters.as_bytes()].concat();
+    let mut kind = [0];
+    let asked = io::Write::write_all(&mut stream, &message);
+    asked.and_then(|()| io::Read::read_exact(&mut stream, &mut kind)).is_ok() && &kind == b"R"
 }
 
 /// Retries with another port if another process was faster to take it.
@@ -175,15 +210,24 @@ fn installed(name: &str, folders: &[PathBuf]) -> Option<PathBuf> {
 fn unprivileged(folder: &Path, program: &Path) -> io::Result<Command> {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL"]).current_dir(folder);
-    if rustix::process::getuid().is_root() {
-        let nobody = ["postgres", "redis", "nobody"].into_iter().find_map(ids_of);
-        let (user, group) = nobody.ok_or_else(|| io::Error::other("there is no user but root"))?;
+    if let Some((user, group)) = give_away(folder)? {
         command.arg(format!("--reuid={user}")).arg(format!("--regid={group}"));
         command.arg("--clear-groups");
-        chown(folder, Some(user), Some(group))?;
     }
     command.arg("--").arg(program);
     Ok(command)
+}
+
+/// Gives a file to the user that runs the servers, if the caller is root. Returns that user's number
+/// and group.
+fn give_away(file: &Path) -> io::Result<Option<(u32, u32)>> {
+    if !rustix::process::getuid().is_root() {
+        return Ok(None);
+    }
+    let nobody = ["postgres", "redis", "nobody"].into_iter().find_map(ids_of);
+    let (user, group) = nobody.ok_or_else(|| io::Error::other("there is no user but root"))?;
+    chown(file, Some(user), Some(group))?;
+    Ok(Some((user, group)))
 }
 
 /// Returns a user's number and group, from /etc/passwd.
