@@ -183,7 +183,7 @@ fn answers_together(number: usize) -> Server {
     let together = Barrier::new(number);
     Server::start(move |asked, stream| {
         together.wait();
-        support::serve(asked, stream, "\"v1\"", asked.path().as_bytes());
+        crate::support::serve(asked, stream, "\"v1\"", asked.path().as_bytes());
     })
 }
 
