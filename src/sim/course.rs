@@ -59,9 +59,11 @@ const LAST_LOOKS: u32 = 5_000;
 /// advances, because such tasks wait for something in loops.
 const YIELDS: u64 = 100;
 /// How often a run looks for a thread that could end a wait, although none is doing so, before it
-/// fails as a deadlock. A run that is only repeated does not look, so that it takes no time. As long
-/// as there is a thread that the run has started, it goes on looking, up to [`LAST_LOOKS`].
+/// fails as a deadlock. A run that is only repeated does not look, so that it takes no time.
 const FIRST_LOOKS: u32 = 20;
+/// The same as long as there is a thread that the run has started. A thread that never ends delays
+/// each deadlock by this.
+const THREAD_LOOKS: u32 = 500;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 /// How many times the time for a step must pass until a task that keeps the thread is known not to
 /// give it back. The process is aborted then, so a short time counts as [`STEP_TIME_MIN`].
@@ -489,7 +491,8 @@ impl Course {
         let is_to_look = !simulated::is_silent();
         // The names of threads are in files of the machine.
         let has_threads = || simulated::aside(|| self.desk.thread.has_started_others());
-        let may_begin = is_to_look && (looks < FIRST_LOOKS || has_threads());
+        let may_begin =
+            is_to_look && (looks < FIRST_LOOKS || (looks < THREAD_LOOKS && has_threads()));
         if looks == LAST_LOOKS || !(may_begin || sched::is_interfered_with()) {
             return false;
         }

@@ -15,7 +15,7 @@ pub enum Failure {
     ///
     /// Before that, the run has looked for 20 milliseconds for a thread outside of it that ends a
     /// wait, which would be [`Foreign`](Failure::Foreign). If a task has started a thread of its own
-    /// without a name, the run looks until that thread has ended, for at most five seconds. A thread
+    /// without a name, the run looks until that thread has ended, for about half a second. A thread
     /// that comes later is taken for none.
     Deadlock(TaskTree),
     /// The program panicked. The text also names the place of the panic and its task.
