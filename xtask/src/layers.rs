@@ -288,7 +288,7 @@ mod tests {
 | 1 | `park` | waiting |
 | 2 | `net`, `time` | leaves |
 
-| door | modules | why |
+| item | modules | why |
 |---|---|---|
 | `std::sync::atomic` | `base` | loom |
 | `libc` | `net` | calls |
