@@ -52,12 +52,6 @@ pub(crate) enum Call {
 }
 
 impl WatchedThread {
-    #[cfg(not(loom))]
-    pub(crate) const fn new() -> WatchedThread {
-        WatchedThread { number: AtomicI32::new(0) }
-    }
-
-    #[cfg(loom)]
     pub(crate) fn new() -> WatchedThread {
         WatchedThread { number: AtomicI32::new(0) }
     }

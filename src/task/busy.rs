@@ -176,7 +176,7 @@ struct Address(*const StaticPtr<()>);
 unsafe impl Send for Address {}
 
 impl Board {
-    pub(crate) const fn new() -> Board {
+    pub(crate) fn new() -> Board {
         let thread = WatchedThread::new();
         Board { cell: Mutex::new(Address(ptr::null())), thread }
     }
