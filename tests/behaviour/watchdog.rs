@@ -193,7 +193,7 @@ fn run_83_wrong_limits_are_refused() {
 }
 
 /// - given: a runtime with `dump_on_signal`, whose root waits in a function of the program
-/// - when: the signal arrives, once and again
+/// - when: the signal arrives twice, the second time after the first dump
 /// - then: each time the tasks are printed, with what they wait for and their stack traces, and the
 ///   run goes on
 #[test]
