@@ -20,12 +20,14 @@ mod go;
 mod goals;
 mod harness;
 mod jvm;
+mod member;
 mod peers;
 mod placement;
 mod rows;
 mod serving;
 mod simulation;
 mod topics;
+mod web;
 
 use std::path::Path;
 use std::process::ExitCode;

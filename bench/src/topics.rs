@@ -8,6 +8,7 @@ use crate::harness::Row;
 use crate::placement;
 use crate::rows::{self, Id};
 use crate::simulation;
+use crate::web;
 
 /// A group of rows.
 pub(crate) struct Topic {
@@ -58,6 +59,7 @@ pub(crate) const TOPICS: &[Topic] = &[
         goals: simulation::GOALS,
     },
     Topic { name: "fleet", rows: fleet::ROWS, build: fleet::build, goals: fleet::GOALS },
+    Topic { name: "web", rows: web::ROWS, build: web::build, goals: web::GOALS },
     Topic {
         name: "oversubscribed",
         rows: placement::OVERSUBSCRIBED,

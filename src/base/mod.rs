@@ -15,6 +15,7 @@
 //! - [`simulated`]: the clock and the alarms of a simulation's thread; [`drift`] is the part for
 //!   clocks that are not exact.
 //! - [`short_trace`]: which frames backtraces leave out.
+//! - [`watched`]: what the system says of a thread: its waits for a processor, its system call.
 //! - [`list`]: an intrusive doubly linked list for nodes that live on parked stacks.
 
 pub(crate) mod alarm;
@@ -33,3 +34,4 @@ pub(crate) mod service;
 pub(crate) mod short_trace;
 pub(crate) mod simulated;
 pub(crate) mod sync;
+pub(crate) mod watched;

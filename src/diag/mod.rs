@@ -1,7 +1,10 @@
 //! What a program is doing: every scope and every task of a run, what each task waits for, and
 //! where in the code.
 //!
-//! [`RuntimeHandle::dump`](crate::RuntimeHandle::dump) makes a [`TaskTree`], which can be printed.
+//! [`RuntimeHandle::dump`](crate::RuntimeHandle::dump) makes a [`TaskTree`], which can be printed or
+//! written as [JSON](TaskTree::to_json).
+//! [`dump_on_signal`](crate::RuntimeBuilder::dump_on_signal) prints one when a signal arrives, and the
+//! [`watchdog`](crate::RuntimeBuilder::watchdog) reports workers that do not switch.
 //!
 //! The workers answer one after another while the others continue. The tree of a busy program may
 //! therefore show a task as it was a moment ago. The tree of a program that is stuck is exact.
@@ -28,8 +31,11 @@
 
 mod deadlock;
 mod dump;
+mod json;
+mod on_signal;
 mod trace;
 mod tree;
+mod watchdog;
 
 pub use trace::StackTrace;
 pub use tree::{BusyTask, TaskInfo, TaskState, TaskTree, Wait};
@@ -40,3 +46,5 @@ pub(crate) use deadlock::{found, noticed, patience, verdict};
 pub(crate) use dump::dump;
 #[cfg(feature = "sim")]
 pub(crate) use dump::running_on;
+pub(crate) use on_signal::DumpOnSignal;
+pub(crate) use watchdog::{LIMIT_MIN, Watchdog, limit_by_default};

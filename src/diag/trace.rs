@@ -25,7 +25,7 @@ impl StackTrace {
     }
 
     /// Returns the text of each frame, which has one line or more.
-    fn frames(&self) -> Vec<String> {
+    pub(super) fn frames(&self) -> Vec<String> {
         let mut frames: Vec<String> = Vec::new();
         // The names are in files of the machine.
         for line in simulated::aside(|| self.captured.to_string()).lines() {

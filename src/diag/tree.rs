@@ -445,6 +445,19 @@ impl Wait {
         Wait { what, source: None, at: None, task: None, fd: None, peer: None, object: None }
     }
 
+    /// Returns a phrase for what is waited for, which follows "waits for" in the printed tree.
+    #[must_use]
+    pub fn what(&self) -> &'static str {
+        self.what
+    }
+
+    /// Returns the type of the source whose item is waited for, if the wait is that of
+    /// [`spawn_when`](crate::Scope::spawn_when).
+    #[must_use]
+    pub fn source(&self) -> Option<&'static str> {
+        self.source
+    }
+
     /// Returns where the wait was called. Returns `None` if that is inside this library, as it is
     /// for IO through the traits of `std`.
     #[must_use]

@@ -3,6 +3,7 @@
 use std::io;
 use std::num::NonZero;
 use std::thread;
+use std::time::Duration;
 
 use super::run::Runtime;
 use crate::base::report;
@@ -10,6 +11,7 @@ use crate::coroutine::{STACK_DEFAULT, STACK_FLOOR};
 use crate::diag;
 use crate::driver::DriverKind;
 use crate::sched::{Placement, Settings, WORKERS_MAX};
+use crate::signal::SignalKind;
 
 /// The settings of a [`Runtime`], made by [`Runtime::builder`].
 ///
@@ -25,6 +27,8 @@ pub struct RuntimeBuilder {
     settings: Settings,
     /// `None` if the environment decides.
     detect_deadlock: Option<bool>,
+    /// `None` if the environment decides, zero for no watchdog.
+    watchdog: Option<Duration>,
 }
 
 impl Runtime {
@@ -47,9 +51,12 @@ impl RuntimeBuilder {
                 cancel_on_ctrl_c: false,
                 cancel_on_terminate: false,
                 on_deadlock: None,
+                dump_on_signal: None,
+                watchdog: None,
                 on_quiet: None,
             },
             detect_deadlock: None,
+            watchdog: None,
         }
     }
 
@@ -199,11 +206,70 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Sets a signal that prints every task of a run to standard error, with what each waits for and
+    /// its stack trace, as [`RuntimeHandle::dump`](crate::RuntimeHandle::dump) finds them. The
+    /// program goes on. The default is no signal.
+    ///
+    /// While a run lasts, the signal has no other effect, and a handler that was installed before is
+    /// still called. Signals that arrive while a dump is being made cause one further dump. If several
+    /// runs have this setting, each prints its tasks.
+    ///
+    /// # Panics
+    /// [`Runtime::run`] panics if the system refuses a descriptor or a thread.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// use ecru::signal::SignalKind;
+    ///
+    /// let runtime = ecru::Runtime::builder().dump_on_signal(SignalKind::user_defined1()).build()?;
+    /// // `kill -USR1 PID` in a shell says what this task waits for.
+    /// runtime.run(|| ecru::sleep(std::time::Duration::from_secs(3600)))?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[doc(alias = "SIGUSR1")]
+    pub fn dump_on_signal(mut self, signal: impl Into<SignalKind>) -> RuntimeBuilder {
+        self.settings.dump_on_signal = Some(signal.into().as_raw_value());
+        self
+    }
+
+    /// Sets after which time a worker that has not switched tasks is reported on standard error. A
+    /// report names the task that the worker runs, where that task was spawned, and what its thread
+    /// does: it computes, sleeps, or is blocked by a lock of `std` or by a system call. It says what
+    /// to use instead. Each such episode is reported once.
+    ///
+    /// A worker that does not switch runs none of its other tasks, and their time limits do not end
+    /// them. That is the usual reason for a program that hangs. A root that computes while its worker
+    /// has no other tasks is not reported.
+    ///
+    /// Without this setting the environment variable `ECRU_WATCHDOG` decides: a time such as `200ms`
+    /// or `2s`, or `0` for no watchdog. If it is not set, debug builds have a watchdog with a limit
+    /// of one second, and release builds have none. A limit of zero switches the watchdog off.
+    ///
+    /// A report comes between the limit and one and a half times the limit after the last switch.
+    /// Time in which the system gives the worker's thread no processor does not count. The
+    /// watchdog costs a running task nothing. Its thread wakes up twice in each limit.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let runtime = ecru::Runtime::builder().watchdog(Duration::from_millis(200)).build()?;
+    /// runtime.run(|| {
+    ///     // A report would name this place if the closure took 200 ms without a wait.
+    ///     ecru::scope(|s| s.spawn(|| 6 * 7).join().unwrap());
+    /// });
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn watchdog(mut self, limit: Duration) -> RuntimeBuilder {
+        self.watchdog = Some(limit);
+        self
+    }
+
     /// Builds the runtime. Its threads start with its first run.
     ///
     /// # Errors
-    /// Returns an error of kind `InvalidInput` if a setting, or the environment variable
-    /// `ECRU_DRIVER`, has an invalid value. Returns `Unsupported` or `PermissionDenied` if io_uring
+    /// Returns an error of kind `InvalidInput` if a setting (a signal that cannot be caught, too), or one of the environment variables
+    /// `ECRU_DRIVER` and `ECRU_WATCHDOG`, has an invalid value. Returns `Unsupported` or `PermissionDenied` if io_uring
     /// was requested by name and is not available. The text of the error says what to do.
     ///
     /// # Examples
@@ -239,6 +305,20 @@ impl RuntimeBuilder {
             return Err(invalid(text));
         }
         crate::driver::check(driver)?;
+        self.settings.watchdog = match self.watchdog {
+            None => diag::limit_by_default().map_err(invalid)?,
+            Some(Duration::ZERO) => None,
+            Some(limit) if limit < diag::LIMIT_MIN => {
+                let text = format!(
+                    "watchdog({limit:?}): below the minimum of 10 ms; pass a longer time, or zero for no watchdog"
+                );
+                return Err(invalid(text));
+            }
+            Some(limit) => Some(limit),
+        };
+        if let Some(signal) = self.settings.dump_on_signal {
+            SignalKind::from(signal).check()?;
+        }
         let decided = self.detect_deadlock;
         let detect = decided.unwrap_or_else(|| report::is_set("ECRU_DETECT_DEADLOCK"));
         self.settings.on_deadlock = detect.then_some(diag::found);

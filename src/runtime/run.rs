@@ -22,7 +22,7 @@ use crate::sched::{self, Pool, Scheduling, Settings, Worker};
 #[cfg(feature = "sim")]
 use crate::sched::{Director, Placement};
 use crate::scope::{JoinHandle, Options, Plain, PlainFuture, ScopeCore};
-use crate::signal::{self, Listening};
+use crate::signal::{self, Listening, SignalKind};
 use crate::task::cancel::CancelByService;
 use crate::task::{self, CancelReason, Header, Running, VTable};
 
@@ -228,6 +228,8 @@ impl Runtime {
         let _ctrl_c = settings.cancel_on_ctrl_c.then(|| cancel_at(signal::CTRL_C, "Ctrl-C"));
         let _terminate =
             settings.cancel_on_terminate.then(|| cancel_at(signal::TERMINATE, "SIGTERM"));
+        let _dumps = settings.dump_on_signal.map(|signal| self.dump_at(signal));
+        let _watchdog = settings.watchdog.map(|limit| diag::Watchdog::begin(&self.pool, limit));
         let core = ScopeCore::opened_at(task::current_node(), at);
         let opened = core.open();
         self.publish(&raw const core);
@@ -265,6 +267,13 @@ impl Runtime {
             }
             (Ok(()), Some(payload)) => panic::resume_unwind(payload),
             (Ok(()), None) => None,
+        }
+    }
+
+    fn dump_at(&self, signal: i32) -> diag::DumpOnSignal {
+        match diag::DumpOnSignal::begin(&self.pool, signal) {
+            Ok(dumps) => dumps,
+            Err(error) => panic!("`run` could not listen to {}: {error}", SignalKind::from(signal)),
         }
     }
 
@@ -337,6 +346,8 @@ pub(crate) fn run_simulated<T>(
         cancel_on_ctrl_c: false,
         cancel_on_terminate: false,
         on_deadlock: None,
+        dump_on_signal: None,
+        watchdog: None,
         on_quiet: None,
     };
     match Runtime::new(settings) {

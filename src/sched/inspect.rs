@@ -15,12 +15,14 @@
 #![expect(unsafe_code, reason = "reaches tasks and resumes them by pointer")]
 
 use std::backtrace::Backtrace;
+use std::num::NonZero;
 use std::ptr;
 
 use super::host::try_yield;
 use super::pool::Pool;
 use super::worker::{Outer, Worker, current};
 use crate::base::sync::atomic::Ordering;
+use crate::base::watched::WatchedThread;
 use crate::park::{About, Purpose, TraceSlot};
 use crate::task::{self, Header, SeenTask, StartedEntry, TaskFiber};
 
@@ -140,6 +142,32 @@ pub(crate) fn parent(header: &Header) -> Option<&Header> {
 /// thread.
 pub(crate) fn seen_on(pool: &Pool, worker: usize) -> Option<SeenTask> {
     pool.workers.get(worker)?.board.read()
+}
+
+/// Marks what a worker runs: two equal marks at different times mean that the worker has not looked
+/// around in between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    task: NonZero<usize>,
+    looked_at: u32,
+}
+
+/// Marks what a worker runs. Returns `None` if it runs no task. Called on any thread.
+pub(crate) fn mark(pool: &Pool, worker: usize) -> Option<Mark> {
+    let shared = pool.workers.get(worker)?;
+    let task = shared.board.address()?;
+    Some(Mark { task, looked_at: shared.looked_at.load(Ordering::Relaxed) })
+}
+
+/// Returns the thread of a worker.
+pub(crate) fn thread_of(pool: &Pool, worker: usize) -> &'static WatchedThread {
+    pool.workers[worker].board.thread()
+}
+
+/// Returns whether a worker has tasks beside the one that it runs, which wait until it switches. The
+/// running one counts itself if it has parked before, unless it is a root.
+pub(crate) fn has_others(pool: &Pool, worker: usize) -> bool {
+    pool.workers[worker].burden() > 0
 }
 
 /// Captures the stack trace of a task that [`inspect`] shows to be waiting. Returns `None` if the

@@ -8,7 +8,6 @@ use std::thread;
 
 use super::host::HOST;
 use super::pool::Pool;
-use super::shared::WorkerShared;
 #[cfg(feature = "sim")]
 use super::simulated::SIMULATED_HOST;
 use super::worker::{Scheduling, Worker};
@@ -23,16 +22,19 @@ use crate::task::{self, Header, cancel};
 impl Worker {
     /// Runs `body` with this thread as the worker.
     fn enter<T>(&self, body: impl FnOnce() -> T) -> T {
-        struct Leave(*const (), *const (), *const (), &'static WorkerShared);
-        impl Drop for Leave {
+        struct Leave<'w>(*const (), *const (), *const (), &'w Worker);
+        impl Drop for Leave<'_> {
             fn drop(&mut self) {
-                self.3.board.close();
+                self.3.shared.board.close();
                 panics::enter_run(self.2);
                 local::with(|local| {
                     local.worker.set(self.0);
                     local.listens.set(false);
                     local.blocks.set(self.1);
                 });
+                // The thread is no worker of this run any more, so what is woken now does not come
+                // back to it.
+                self.3.end_naps();
             }
         }
         task::hear_of_hook();
@@ -43,7 +45,7 @@ impl Worker {
         let _leave = local::with(|local| {
             let blocks = ptr::from_ref(&self.blocks).cast();
             let worker = local.worker.replace(ptr::from_ref(self).cast());
-            Leave(worker, local.blocks.replace(blocks), outer, self.shared)
+            Leave(worker, local.blocks.replace(blocks), outer, self)
         });
         self.shared.board.open();
         body()

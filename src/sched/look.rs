@@ -26,12 +26,11 @@ impl Worker {
         self.poll_io(PollTimeout::Poll);
         self.receive();
         self.pace.note_look(now);
-        if self.places {
-            let moment = Moment::at(now, self.pool.epoch);
-            self.shared.looked_at.store(moment.word(), Ordering::Relaxed);
-        }
+        let moment = Moment::at(now, self.pool.epoch);
+        self.shared.looked_at.store(moment.word(), Ordering::Relaxed);
         if !self.timers.is_empty() {
             self.timers.ring(now);
+            self.call_wakers();
         }
     }
 
@@ -96,14 +95,20 @@ impl Worker {
     #[inline]
     pub(super) fn poll_io(&self, wait: PollTimeout) {
         self.io.borrow_mut().poll(wait);
+        self.call_wakers();
+    }
+
+    /// Calls the wakers of code that polls, which the driver and the timers have left.
+    #[inline]
+    pub(super) fn call_wakers(&self) {
         if !self.io.borrow().wakers.is_empty() {
-            self.call_wakers();
+            self.call_these_wakers();
         }
     }
 
     /// Calls the wakers. They are user code, so nothing is borrowed meanwhile.
     #[inline(never)]
-    fn call_wakers(&self) {
+    fn call_these_wakers(&self) {
         let mut wakers = mem::take(&mut self.io.borrow_mut().wakers);
         wakers.drain(..).for_each(driver::call_waker);
         let mut io = self.io.borrow_mut();

@@ -37,7 +37,7 @@
 //! - state of a part: [`deque`], [`ready`], [`timers`], [`restraint`], [`pace`], [`quiescence`],
 //!   [`placement`], [`blocking`], [`runnable`], [`shared`]
 //! - state of the whole: [`idle_state`], [`pool`], [`flights`], [`simulation`], [`worker`]
-//! - what a worker does: [`deadline`], [`interrupt`], [`look`], [`placing`], [`running`], [`host`], [`polled`],
+//! - what a worker does: [`deadline`], [`interrupt`], [`look`], [`nap`], [`placing`], [`running`], [`host`], [`polled`],
 //!   [`idle`], [`turn`], [`simulated`], [`life`]
 //! - what tasks ask of their worker: [`mod@spawn`], [`mod@unblock`], [`io`], [`inspect`]
 //!
@@ -62,6 +62,7 @@ mod interrupt;
 pub(crate) mod io;
 mod life;
 mod look;
+mod nap;
 mod pace;
 mod placement;
 mod placing;
@@ -87,6 +88,7 @@ mod unblock;
 mod worker;
 
 pub(crate) use host::{cancel_timer, notify_cancelled, set_timer, try_yield};
+pub(crate) use nap::Nap;
 pub use placement::Placement;
 pub(crate) use polled::queue_woken;
 pub(crate) use pool::{Deadlock, Pool, Settings, WORKERS_MAX};
@@ -95,7 +97,7 @@ pub(crate) use runnable::Runnable;
 #[cfg(feature = "sim")]
 pub(crate) use simulated::{
     cancel_through_shields, decision_point, end_waits, is_interfered_with, is_simulated,
-    move_timers, settle,
+    move_timers, parked_tasks, settle,
 };
 #[cfg(feature = "sim")]
 pub(crate) use simulation::Director;

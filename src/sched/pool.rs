@@ -55,6 +55,10 @@ pub(crate) struct Settings {
     pub(crate) cancel_on_terminate: bool,
     /// Called when all workers are quiescent, by one of them, outside of any task.
     pub(crate) on_deadlock: Option<fn(&Arc<Pool>)>,
+    /// For the layers above: this signal makes a dump.
+    pub(crate) dump_on_signal: Option<i32>,
+    /// For the layers above: after this time a worker that has not switched is reported.
+    pub(crate) watchdog: Option<Duration>,
     /// Called once when all workers have been quiescent for this long, by one of them, outside of
     /// any task. Only without `on_deadlock`.
     pub(crate) on_quiet: Option<(Duration, fn())>,
@@ -102,7 +106,7 @@ pub(crate) struct Pool {
     /// The workers that sleep or nap.
     pub(super) idle: IdleSet,
     pub(super) sites: Sites,
-    /// The cores that the process had when the pool was made.
+    /// The cores that the process had when the pool was made. One worker does not ask.
     cores: usize,
     /// When the pool was made.
     pub(super) epoch: Instant,
@@ -116,7 +120,7 @@ pub(crate) struct Pool {
 impl Pool {
     pub(crate) fn new(settings: Settings) -> io::Result<Arc<Pool>> {
         crate::task::describe_overflows();
-        let stacks = StackPool::new(settings.stack_size)?;
+        let stacks = stacks_for(&settings)?;
         let count = settings.workers;
         let workers = (0..count).map(|_| WorkerShared::obtain()).collect();
         Ok(Arc::new(Pool {
@@ -133,8 +137,7 @@ impl Pool {
             watching: AtomicU32::new(0),
             idle: IdleSet::new(count),
             sites: Sites::new(),
-            // It reads files of the machine.
-            cores: simulated::aside(thread::available_parallelism).map_or(1, NonZero::get),
+            cores: cores_for(count),
             epoch: clock::now(),
             stopping: AtomicBool::new(false),
             next: AtomicUsize::new(0),
@@ -241,6 +244,24 @@ unsafe impl Send for Pool {}
 // SAFETY: S5: the pointer in `run` is used only under its lock, while the scope that it names
 // exists.
 unsafe impl Sync for Pool {}
+
+/// Returns the pool of the stacks. Simulations are short and many, so all of a process share one.
+fn stacks_for(settings: &Settings) -> io::Result<StackPool> {
+    #[cfg(feature = "sim")]
+    if simulated::is_simulated() {
+        return StackPool::of_process(settings.stack_size);
+    }
+    StackPool::new(settings.stack_size)
+}
+
+/// Returns the cores of the process, for a pool with this many workers. One worker is never more
+/// than the cores, so the files are not read that the machine has about them.
+fn cores_for(workers: usize) -> usize {
+    match workers {
+        1 => 1,
+        _ => simulated::aside(thread::available_parallelism).map_or(1, NonZero::get),
+    }
+}
 
 impl Drop for Pool {
     fn drop(&mut self) {

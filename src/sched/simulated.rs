@@ -191,6 +191,31 @@ pub(crate) fn is_interfered_with() -> bool {
     spawns || wakes || worker.shared.has_news()
 }
 
+/// Describes the tasks of the simulated run that are parked, with what they wait for and where. The
+/// root comes last. Called by the running task.
+pub(crate) fn parked_tasks() -> Vec<String> {
+    let running = task::current_header().map_or(ptr::null(), ptr::from_ref);
+    let mut parked = Vec::new();
+    for_each_started(|task| {
+        if ptr::eq(task, running) {
+            return;
+        }
+        // SAFETY: S4: the task does not run, so if it is parked, the frame of its wait is there.
+        if let Some(waiter) = unsafe { waiter_of(task) } {
+            let Purpose { what, at, .. } = waiter.purpose();
+            parked.push(format!("{}, which waits for {what}, at {at}", task.description()));
+        }
+    });
+    // It is shown first, and mostly waits for its tasks.
+    if let Some(worker) = current()
+        && !ptr::eq(worker.root.get(), running)
+        && !parked.is_empty()
+    {
+        parked.rotate_left(1);
+    }
+    parked
+}
+
 /// Changes the virtual times of those timers of the simulated run that were set by a clock.
 pub(crate) fn move_timers(clock: u16, moved: impl Fn(Instant) -> Instant) {
     if let Some(worker) = current() {
@@ -259,6 +284,8 @@ impl Worker {
             }
         }
         self.account(simulation);
+        // Other simulations have not needed these either.
+        self.pool.stacks.trim_idle();
     }
 
     /// Takes one turn. Returns true when the root is to run.
@@ -419,6 +446,7 @@ impl Worker {
             self.receive_simulated(simulation);
         }
         self.timers.ring_exact(clock::common_now());
+        self.call_wakers();
         simulated::ring_due();
     }
 

@@ -82,7 +82,7 @@ impl SignalKind {
     }
 
     /// Returns an error if the signal cannot be listened to.
-    pub(super) fn check(self) -> io::Result<()> {
+    pub(crate) fn check(self) -> io::Result<()> {
         let why = match self.0 {
             libc::SIGKILL | libc::SIGSTOP => "the system does not let a process catch it",
             libc::SIGSEGV | libc::SIGBUS | libc::SIGFPE | libc::SIGILL => {

@@ -58,7 +58,7 @@ pub(crate) fn listen(signal: i32, what: Weak<dyn Ring>) -> io::Result<Listening>
 ///
 /// # Errors
 /// Returns the same errors as [`listen`].
-pub(super) fn listen_for_all(signal: i32, what: Weak<dyn Ring>) -> io::Result<Listening> {
+pub(crate) fn listen_for_all(signal: i32, what: Weak<dyn Ring>) -> io::Result<Listening> {
     begin(signal, what, true)
 }
 

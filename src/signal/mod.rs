@@ -61,7 +61,7 @@ mod source;
 pub use kind::SignalKind;
 pub use source::{Signal, ctrl_c};
 
-pub(crate) use listen::{Listening, listen};
+pub(crate) use listen::{Listening, listen, listen_for_all};
 
 /// The signal that Ctrl-C sends.
 pub(crate) const CTRL_C: i32 = libc::SIGINT;

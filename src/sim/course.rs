@@ -28,16 +28,16 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::failure::Failure;
+use super::faults::Faults;
 use super::hosts::{self, Hosts};
 use super::last_words::LastWords;
 use super::legend::{Known, Met};
 use super::notes::Note;
-use super::outages::Outages;
 use super::pilot::{self, Pilot};
 use super::simulation::Limits;
+use super::thread::SimulationThread;
 use super::timeline::History;
 use super::trace::Step;
-use super::waited::WatchedThread;
 use crate::base::random::Generator;
 use crate::base::simulated::{CutOff, LostPanic};
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -61,6 +61,9 @@ const YIELDS: u64 = 100;
 /// How often a run looks for a thread that could end a wait, although none is doing so, before it
 /// fails as a deadlock. A run that is only repeated does not look, so that it takes no time.
 const FIRST_LOOKS: u32 = 20;
+/// The same as long as there is a thread that the run has started. A thread that never ends delays
+/// each deadlock by this.
+const THREAD_LOOKS: u32 = 500;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 /// How many times the time for a step must pass until a task that keeps the thread is known not to
 /// give it back. The process is aborted then, so a short time counts as [`STEP_TIME_MIN`].
@@ -82,8 +85,10 @@ pub(super) struct Desk {
     state: Mutex<DeskState>,
     told: Condvar,
     words: LastWords,
+    /// The tasks of which one may hold what the running task waits for in the system.
+    holders: Mutex<Vec<String>>,
     /// That of the simulation.
-    pub(super) thread: WatchedThread,
+    pub(super) thread: SimulationThread,
 }
 
 #[derive(Debug, Default)]
@@ -113,12 +118,19 @@ impl Desk {
             state: Mutex::default(),
             told: Condvar::new(),
             words,
-            thread: WatchedThread::default(),
+            holders: Mutex::default(),
+            thread: SimulationThread::new(),
         }
     }
 
     fn state(&self) -> MutexGuard<'_, DeskState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the tasks of which one may hold what the running task waits for in the system. There
+    /// are none if it is not known to wait there.
+    pub(super) fn holders(&self) -> Vec<String> {
+        self.holders.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Records why the run has failed. The first failure counts.
@@ -200,7 +212,7 @@ impl Desk {
             let now = self.turns.load(Ordering::Relaxed);
             if mem::replace(&mut turns, now) != now {
                 spent = Duration::ZERO;
-            } else if timed_out.timed_out() {
+            } else if timed_out.timed_out() && self.thread.has_begun() {
                 // Since the last such look, which may be longer ago than this one has begun.
                 let before = mem::replace(&mut queued, self.thread.waited());
                 let queued = queued.saturating_sub(before);
@@ -216,7 +228,7 @@ pub(super) struct Course {
     desk: Arc<Desk>,
     pub(super) world: Arc<World>,
     pub(super) hosts: Hosts,
-    pub(super) outages: Box<Outages>,
+    pub(super) faults: Box<Faults>,
     limits: Limits,
     pub(super) start: Instant,
     random: RefCell<Generator>,
@@ -237,6 +249,8 @@ pub(super) struct Course {
     last_looks: Cell<u32>,
     /// How often the run has looked before it failed for what other threads do.
     looks: Cell<u32>,
+    /// The running task waits in the system.
+    is_blocked: Cell<bool>,
     /// The turns in a row that have ended because their tasks yielded.
     yields: Cell<u64>,
     /// The steps of the run when the waits of a host's tasks were last ended by force.
@@ -275,7 +289,7 @@ impl Course {
         limits: Limits,
         random: Generator,
         pilot: Pilot,
-        (is_steady, outages): (bool, Outages),
+        (is_steady, faults): (bool, Faults),
     ) -> Rc<Course> {
         let course = Rc::new(Course {
             desk,
@@ -283,7 +297,7 @@ impl Course {
             hosts: Hosts::default(),
             is_calm: Cell::new(false),
             is_steady,
-            outages: Box::new(outages),
+            faults: Box::new(faults),
             limits,
             start: clock::common_now(),
             random: RefCell::new(random),
@@ -296,6 +310,7 @@ impl Course {
             forced_at: Cell::new(None),
             last_looks: Cell::new(0),
             looks: Cell::new(0),
+            is_blocked: Cell::new(false),
             yields: Cell::new(0),
             host_forced_at: Cell::new(None),
         });
@@ -419,6 +434,23 @@ impl Course {
         }
     }
 
+    /// Calls `wait`, in which the thread waits in the system for something that another task may
+    /// hold. If that takes too long, the failure names these tasks.
+    pub(super) fn block<T>(&self, wait: impl FnOnce() -> T) -> T {
+        // What is done here may wait in the same way.
+        if self.phase.get() != Phase::Runs || self.is_blocked.replace(true) {
+            return wait();
+        }
+        let holders = |tasks| {
+            *self.desk.holders.lock().unwrap_or_else(PoisonError::into_inner) = tasks;
+        };
+        holders(sched::parked_tasks());
+        let result = wait();
+        holders(Vec::new());
+        self.is_blocked.set(false);
+        result
+    }
+
     fn end(&self) {
         if self.phase.replace(Phase::Ends) != Phase::Ends {
             self.note_time();
@@ -456,7 +488,11 @@ impl Course {
     /// about to do something. Returns false if there is none, or if it takes too long.
     fn waits_for_others(&self) -> bool {
         let looks = self.looks.get();
-        let may_begin = looks < FIRST_LOOKS && !simulated::is_silent();
+        let is_to_look = !simulated::is_silent();
+        // The names of threads are in files of the machine.
+        let has_threads = || simulated::aside(|| self.desk.thread.has_started_others());
+        let may_begin =
+            is_to_look && (looks < FIRST_LOOKS || (looks < THREAD_LOOKS && has_threads()));
         if looks == LAST_LOOKS || !(may_begin || sched::is_interfered_with()) {
             return false;
         }

@@ -67,6 +67,14 @@ impl Faults<'_> {
             FaultKind::Power => format!("power failure {number} of {own} was drawn"),
             FaultKind::Cut => format!("partition {number} of {own}, from {other}, was drawn"),
             FaultKind::Chance => format!("chance {number} of {own} came true"),
+            FaultKind::Lie => {
+                format!("sync {number} of {own} succeeded, and the disk lacks a part")
+            }
+            FaultKind::Astray => {
+                format!("write {number} to a file of {own} went to another place of it")
+            }
+            FaultKind::Rot => format!("read {number} of a file of {own} found a changed bit"),
+            FaultKind::Jump => format!("clock jump {number} of {own} was drawn"),
         }
     }
 }

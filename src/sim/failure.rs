@@ -11,8 +11,12 @@ use crate::scope::PanicPayload;
 #[non_exhaustive]
 pub enum Failure {
     /// Every task waited, and time had nothing more to bring. The tree says what each task waited
-    /// for, and names the holders of locks. Before that, the run has looked for 20 milliseconds for
-    /// a thread outside of it that ends a wait, which would be [`Foreign`](Failure::Foreign).
+    /// for, and names the holders of locks.
+    ///
+    /// Before that, the run has looked for 20 milliseconds for a thread outside of it that ends a
+    /// wait, which would be [`Foreign`](Failure::Foreign). If a task has started a thread of its own
+    /// without a name, the run looks until that thread has ended, for about half a second. A thread
+    /// that comes later is taken for none.
     Deadlock(TaskTree),
     /// The program panicked. The text also names the place of the panic and its task.
     Panicked(PanicPayload),
@@ -36,6 +40,11 @@ pub enum Failure {
     Stuck {
         /// The task that had the thread.
         task: String,
+        /// The tasks that were inside a wait of this library, of which one may hold what the task
+        /// waited for, with the places of their waits. They are known with the crate
+        /// `ecru-sim-libc`, if the task waited for a lock, a condition variable or a thread of `std`
+        /// or of another crate. Otherwise there are none.
+        holders: Vec<String>,
     },
     /// A task of a host that has crashed took more than 10,000 steps, and has not ended. Its waits
     /// fail with [`Cancelled`](crate::Cancelled), so it may be a loop that ignores errors.
@@ -61,7 +70,10 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Deadlock(tree) => {
-                write!(f, "deadlock: every task waits for another one\n{tree}")
+                write!(
+                    f,
+                    "deadlock: every task waits for another one, and no thread has ended a wait from outside\n{tree}"
+                )
             }
             Failure::Panicked(payload) => {
                 match payload.message() {
@@ -76,11 +88,25 @@ impl fmt::Display for Failure {
                 "{call}; a simulation is deterministic only if nothing from outside of it takes part: use ecru's call of the \
                  same name, and in place of a thread a task or `ecru::unblock`"
             ),
-            Failure::Stuck { task } => write!(
+            Failure::Stuck { task, holders } if holders.is_empty() => write!(
                 f,
                 "stuck: {task} kept the thread and made no call of ecru that waits; it may hold or wait for a lock of std \
                  across a wait, wait for a thread or a channel of std, or loop"
             ),
+            Failure::Stuck { task, holders } => {
+                write!(
+                    f,
+                    "stuck: {task} waits for a lock, a condition variable or a thread that is not ecru's, and keeps the thread; \
+                     a task that holds a lock of std across a wait of ecru cannot go on: use ecru's lock of the same name. "
+                )?;
+                match &holders[..] {
+                    [holder] => write!(f, "It may be held by {holder}"),
+                    holders => {
+                        f.write_str("It may be held by one of these:")?;
+                        holders.iter().try_for_each(|holder| write!(f, "\n  {holder}"))
+                    }
+                }
+            }
             Failure::OutlivesCrash { host, task } => write!(
                 f,
                 "{task} has not ended {} steps after the crash of its host '{host}'; its waits fail with `Cancelled`: let it \

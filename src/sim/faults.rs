@@ -3,6 +3,7 @@
 use super::outages::Outages;
 use crate::driver::{DiskFaults, NetworkFaults};
 use std::ops::RangeInclusive;
+use std::path::Path;
 use std::time::Duration;
 
 /// What goes wrong in a simulation by itself: its own draws, from its seed.
@@ -14,6 +15,9 @@ use std::time::Duration;
 /// Probabilities are from 0 to 1, and hold for each operation. Crashes, power failures and
 /// partitions are drawn for each host, up to a number: how many there are, when they begin and how
 /// long they last. They also happen when the program asks for them: see [`Host`](super::Host).
+///
+/// All of this holds for all hosts, links and files, but for those that have
+/// [faults of their own](Faults::on_host).
 ///
 /// # Examples
 /// ```
@@ -31,13 +35,23 @@ pub struct Faults {
     pub(super) disk: DiskFaults,
     pub(super) network: NetworkFaults,
     pub(super) outages: Outages,
+    /// What goes wrong on some hosts instead.
+    hosts: Vec<(String, Faults)>,
+    /// What goes wrong between some two hosts instead.
+    links: Vec<([String; 2], Faults)>,
 }
 
 impl Faults {
     /// Creates a plan in which nothing goes wrong.
     #[must_use]
     pub fn none() -> Faults {
-        Faults { disk: DiskFaults::NONE, network: NetworkFaults::default(), outages: Outages::NONE }
+        Faults {
+            disk: DiskFaults::NONE,
+            network: NetworkFaults::default(),
+            outages: Outages::NONE,
+            hosts: Vec::new(),
+            links: Vec::new(),
+        }
     }
 
     /// Sets how many bytes the files of one host may take, in pages of 4096 bytes. A write beyond
@@ -186,6 +200,119 @@ impl Faults {
         self
     }
 
+    /// Sets the probability that a sync of a file succeeds, although the disk lacks a part of what was
+    /// written before: some writes, or some of their sectors. That is seen after the next power
+    /// failure. Some disks do this that have a cache of their own. The default is 0.
+    ///
+    /// # Panics
+    /// Panics if the probability is not from 0 to 1.
+    #[must_use]
+    pub fn lying_syncs(mut self, probability: f64) -> Faults {
+        self.disk.lies = checked(probability);
+        self
+    }
+
+    /// Sets the probability that a write to a file goes to another place of it, whole sectors of 512
+    /// bytes away and not beyond its end. It is seen at once, as if the page had left the cache. A
+    /// file with less than a sector beside the write has no other place. The default is 0.
+    ///
+    /// # Panics
+    /// Panics if the probability is not from 0 to 1.
+    #[must_use]
+    pub fn misdirected_writes(mut self, probability: f64) -> Faults {
+        self.disk.misdirection = checked(probability);
+        self
+    }
+
+    /// Sets the probability that a read of a file finds one bit that is not as it was written. It
+    /// stays so in the file. The default is 0.
+    ///
+    /// # Panics
+    /// Panics if the probability is not from 0 to 1.
+    #[must_use]
+    pub fn bit_rot(mut self, probability: f64) -> Faults {
+        self.disk.rot = checked(probability);
+        self
+    }
+
+    /// Sets how often the wall clock of each host but the root may [jump](super::Host::jump). It
+    /// jumps forward or back, and is right again after the [length](Faults::outage_length) of an
+    /// outage. The default is 0.
+    #[must_use]
+    pub fn clock_jumps(mut self, most: u32) -> Faults {
+        self.outages.clock_jumps = most;
+        self
+    }
+
+    /// Sets by how much a clock [jumps](Faults::clock_jumps). The default is a second to an hour.
+    ///
+    /// # Panics
+    /// Panics if the range is empty.
+    #[must_use]
+    pub fn clock_jump_size(mut self, range: RangeInclusive<Duration>) -> Faults {
+        self.outages.jump_size = checked_range(range);
+        self
+    }
+
+    /// Sets what goes wrong on the host with this name, in place of all that goes wrong elsewhere.
+    /// That is its disk and its outages, and what it does with sockets. The closure of
+    /// [`run`](super::Simulation::run) runs on the host `root`. The last call for a host counts.
+    ///
+    /// # Examples
+    /// One disk of three is bad:
+    /// ```
+    /// use ecru::sim::{self, Faults, Simulation};
+    /// use std::time::Duration;
+    ///
+    /// let faults = Faults::none().on_host("bad", Faults::none().disk_errors(1.0));
+    /// let report = Simulation::new(1).faults(faults).run(|| {
+    ///     for name in ["good", "bad", "better"] {
+    ///         sim::host(name, move || {
+    ///             assert_eq!(ecru::fs::write("file", "text").is_err(), name == "bad");
+    ///             Ok(())
+    ///         });
+    ///     }
+    ///     ecru::sleep(Duration::from_secs(1)).unwrap();
+    /// });
+    /// report.unwrap();
+    /// ```
+    #[must_use]
+    pub fn on_host(mut self, name: &str, faults: Faults) -> Faults {
+        self.hosts.push((String::from(name), faults));
+        self
+    }
+
+    /// Sets what goes wrong with connections and datagrams between the two hosts with these names,
+    /// and how often they may be parted, in place of all that goes wrong there otherwise. The last
+    /// call for two hosts counts.
+    #[must_use]
+    pub fn on_link(mut self, one: &str, other: &str, faults: Faults) -> Faults {
+        self.links.push(([String::from(one), String::from(other)], faults));
+        self
+    }
+
+    /// Sets what goes wrong with reads, writes and syncs of the files at this path, or below it if it
+    /// is a directory, in place of all that goes wrong there otherwise. The path is compared with
+    /// the one by which a file was last opened. The last call whose path fits counts.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::sim::{Faults, Simulation};
+    ///
+    /// let faults = Faults::none().on_files("log", Faults::none().disk_errors(1.0));
+    /// let report = Simulation::new(1).faults(faults).run(|| {
+    ///     ecru::fs::create_dir("log").unwrap();
+    ///     assert!(ecru::fs::write("log/1", "text").is_err());
+    ///     assert!(ecru::fs::write("snapshot", "text").is_ok());
+    /// });
+    /// report.unwrap();
+    /// ```
+    #[must_use]
+    pub fn on_files(mut self, path: impl AsRef<Path>, faults: Faults) -> Faults {
+        self.disk.files.push((path.as_ref().to_path_buf(), faults.disk));
+        self
+    }
+
     /// Sets how often each host but the root may [crash](super::Host::crash). The host is started
     /// again after a while. The default is 0.
     ///
@@ -265,6 +392,44 @@ impl Faults {
     pub fn journaled_names(mut self, journaled: bool) -> Faults {
         self.disk.journals_names = journaled;
         self
+    }
+}
+
+// What a run asks.
+impl Faults {
+    /// Returns what goes wrong on a host, if that is something of its own.
+    pub(super) fn of_host(&self, name: &str) -> Option<&Faults> {
+        let found = self.hosts.iter().rev().find(|(own, _)| own.eq_ignore_ascii_case(name));
+        found.map(|(_, faults)| faults)
+    }
+
+    /// Returns what goes wrong between two hosts, if that is something of its own.
+    pub(super) fn of_link(&self, one: &str, other: &str) -> Option<&Faults> {
+        let is = |own: &str, name: &str| own.eq_ignore_ascii_case(name);
+        let found = self
+            .links
+            .iter()
+            .rev()
+            .find(|([a, b], _)| (is(a, one) && is(b, other)) || (is(a, other) && is(b, one)));
+        found.map(|(_, faults)| faults)
+    }
+
+    /// Returns the outages of a host.
+    pub(super) fn outages_of(&self, name: &str) -> &Outages {
+        &self.of_host(name).unwrap_or(self).outages
+    }
+
+    /// Returns the outages between a host and an earlier one.
+    pub(super) fn outages_between(&self, name: &str, earlier: &str) -> &Outages {
+        let found = self.of_link(name, earlier).or_else(|| self.of_host(name));
+        &found.unwrap_or(self).outages
+    }
+
+    /// Returns whether there are outages anywhere.
+    pub(super) fn have_outages(&self) -> bool {
+        let others = self.hosts.iter().map(|(_, faults)| faults);
+        let others = others.chain(self.links.iter().map(|(_, faults)| faults));
+        self.outages.has_any() || others.into_iter().any(|faults| faults.outages.has_any())
     }
 }
 

@@ -337,6 +337,40 @@ impl Host {
         }
     }
 
+    /// Moves the wall clock of the machine forward by this many milliseconds, or back if the number
+    /// is negative, as a clock does that a time server corrects.
+    ///
+    /// The wall clock is the one that the times of files come from, and with the crate
+    /// `ecru-sim-libc` that of `SystemTime::now`. As on Linux, the clock of
+    /// [`time::now`](crate::time::now) does not jump, and neither do sleeps and time limits. The
+    /// wall clock stays where it is in a [restart](Host::restart), and never shows a time before
+    /// the epoch.
+    ///
+    /// # Panics
+    /// Panics outside of the simulation in which the host was made.
+    ///
+    /// # Examples
+    /// The newer file does not have the later time:
+    /// ```
+    /// use ecru::fs;
+    /// use ecru::sim::{self, Simulation};
+    /// use std::time::Duration;
+    ///
+    /// let report = Simulation::new(1).run(|| {
+    ///     fs::write("old", "text")?;
+    ///     sim::here().jump(-60_000);
+    ///     fs::write("new", "text")?;
+    ///     let time = |file| fs::metadata(file)?.modified();
+    ///     assert_eq!(time("old")?.duration_since(time("new")?).unwrap(), Duration::from_secs(60));
+    ///     std::io::Result::Ok(())
+    /// });
+    /// report.unwrap().unwrap();
+    /// ```
+    #[track_caller]
+    pub fn jump(&self, milliseconds: i64) {
+        hosts::jump(&self.course(), self.id, milliseconds);
+    }
+
     /// Starts the machine again, and its closure from the beginning, on the same disk. It has no
     /// sockets. If the machine is not down, it [crashes](Host::crash) first.
     ///

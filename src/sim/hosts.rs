@@ -285,9 +285,30 @@ pub(super) fn add(course: &Rc<Course>, name: &Arc<str>, closure: Closure) -> Opt
     by_id.push(state);
     drop(by_id);
     course.hosts.names.borrow_mut().push(Arc::clone(name));
+    set_faults(course, id, name);
     start(course, id);
     outages::begin(course, id);
     Some(id)
+}
+
+/// Sets what goes wrong on a new host by itself, if that is something of its own.
+pub(super) fn set_faults(course: &Course, id: HostId, name: &str) {
+    let Course { faults, world, .. } = course;
+    if let Some(own) = faults.of_host(name) {
+        world.set_disk_faults_of(id, own.disk.clone());
+        world.network(|network, _| network.set_faults_of(id, own.network));
+    }
+    for other in (0..id.0).map(HostId) {
+        if let Some(between) = faults.of_link(name, &course.hosts.name_of(other)) {
+            world.network(|network, _| network.set_faults_between(id, other, between.network));
+        }
+    }
+}
+
+/// Moves the wall clock of a host by this many milliseconds.
+pub(super) fn jump(course: &Course, id: HostId, milliseconds: i64) {
+    course.world.note(id, Incident::Jumps { milliseconds });
+    simulated::jump(id.0, milliseconds);
 }
 
 /// Begins an incarnation of a host.

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::course::Course;
 use crate::base::simulated;
+use crate::task;
 
 /// Returns what the wall clock of the current host shows, as the time since the epoch. Returns
 /// `None` on a thread that is not in a simulation.
@@ -23,6 +24,19 @@ pub fn clock() -> Option<Duration> {
 #[must_use]
 pub fn random() -> Option<u64> {
     simulated::entropy()
+}
+
+/// Calls `wait`, which waits in the system for a lock, a condition variable or a thread. If the
+/// current thread is in a simulation and does not come back in time, the run fails with
+/// [`Failure::Stuck`](super::Failure::Stuck), which names the tasks that may be waited for.
+///
+/// It allocates. If the allocator waits meanwhile, that wait is made as it is.
+pub fn blocks<T>(wait: impl FnOnce() -> T) -> T {
+    // Outside of tasks, the library itself waits.
+    match Course::here().filter(|_| task::current_header().is_some()) {
+        Some(course) => course.block(wait),
+        None => wait(),
+    }
 }
 
 /// Returns whether a call must not be made here whose effect no seed decides, because the current

@@ -118,11 +118,11 @@ mod strategy;
 mod test;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod thread;
 mod timeline;
 #[cfg(all(test, not(loom)))]
 mod toy;
 mod trace;
-mod waited;
 
 pub use everywhere::{cancel_everywhere, fault_everywhere};
 pub use explore::{Found, explore};

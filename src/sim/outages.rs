@@ -1,4 +1,4 @@
-//! Crashes, power failures and partitions that the seed draws.
+//! Crashes, power failures, partitions and jumps of clocks that the seed draws.
 //!
 //! All that will happen to a host is drawn when the host is made, and so are the partitions from
 //! each host that was made before it. A task of the run makes it happen, one for each host. The
@@ -22,6 +22,9 @@ use crate::time::sleep;
 pub(super) struct Outages {
     pub(super) crashes: u32,
     pub(super) power_failures: u32,
+    pub(super) clock_jumps: u32,
+    /// By how much a clock jumps, forward or back.
+    pub(super) jump_size: RangeInclusive<Duration>,
     /// The partitions between two hosts.
     pub(super) partitions: u32,
     /// How long after a host was made its last outage begins.
@@ -34,13 +37,15 @@ impl Outages {
     pub(super) const NONE: Outages = Outages {
         crashes: 0,
         power_failures: 0,
+        clock_jumps: 0,
+        jump_size: Duration::from_secs(1)..=Duration::from_secs(3600),
         partitions: 0,
         within: Duration::from_secs(10),
         length: Duration::from_millis(10)..=Duration::from_secs(2),
     };
 
-    fn has_any(&self) -> bool {
-        self.crashes > 0 || self.power_failures > 0 || self.partitions > 0
+    pub(super) fn has_any(&self) -> bool {
+        self.crashes > 0 || self.power_failures > 0 || self.clock_jumps > 0 || self.partitions > 0
     }
 }
 
@@ -59,26 +64,39 @@ enum What {
     Stop(Outage),
     /// Nothing travels between the host and this one.
     Cut(HostId),
+    /// Its wall clock is this many milliseconds ahead, or behind if the number is negative.
+    Jump(i64),
 }
 
 /// Draws what will happen to a new host.
 fn draw(course: &Course, id: HostId) -> Vec<Drawn> {
-    let Outages { crashes, power_failures, partitions, within, ref length } = *course.outages;
+    let own = course.faults.outages_of(&course.hosts.name_of(id));
+    let Outages { crashes, power_failures, clock_jumps, .. } = *own;
     let kinds = [
-        (FaultKind::Crash, crashes, What::Stop(Outage::Crash)),
-        (FaultKind::Power, power_failures, What::Stop(Outage::PowerFailure)),
+        (FaultKind::Crash, crashes, What::Stop(Outage::Crash), own),
+        (FaultKind::Power, power_failures, What::Stop(Outage::PowerFailure), own),
+        (FaultKind::Jump, clock_jumps, What::Jump(0), own),
     ];
-    let stops = kinds.into_iter();
-    let cuts = (0..id.0).map(|other| (FaultKind::Cut, partitions, What::Cut(HostId(other))));
+    let cuts = (0..id.0).map(|other| {
+        let other = HostId(other);
+        let names = [id, other].map(|host| course.hosts.name_of(host));
+        let plan = course.faults.outages_between(&names[0], &names[1]);
+        (FaultKind::Cut, plan.partitions, What::Cut(other), plan)
+    });
     let mut drawn = Vec::new();
-    for (kind, most, what) in stops.chain(cuts) {
+    for (kind, most, what, plan) in kinds.into_iter().chain(cuts) {
+        let Outages { within, length, jump_size, .. } = plan;
         for _ in 0..most {
             // The more of them there may be, the rarer it is that there is none.
             let Some((fault, mut random)) = course.world.plan_fault(kind, id, 0.5) else {
                 continue;
             };
-            let begins = up_to(&mut random, within);
+            let begins = up_to(&mut random, *within);
             let length = *length.start() + up_to(&mut random, *length.end() - *length.start());
+            let what = match what {
+                What::Jump(_) => What::Jump(jump(&mut random, jump_size)),
+                what => what,
+            };
             drawn.push(Drawn { fault, what, begins, length });
         }
     }
@@ -92,10 +110,17 @@ fn up_to(random: &mut Generator, most: Duration) -> Duration {
     Duration::from_nanos(random.below(most + 1) as u64)
 }
 
+/// Draws by how many milliseconds a clock jumps.
+fn jump(random: &mut Generator, size: &RangeInclusive<Duration>) -> i64 {
+    let size = *size.start() + up_to(random, *size.end() - *size.start());
+    let ahead = i64::try_from(size.as_millis()).unwrap_or(i64::MAX);
+    if random.below(2) == 0 { ahead } else { -ahead }
+}
+
 /// Draws what will happen to a new host, and starts the task that makes it happen.
 #[track_caller]
 pub(super) fn begin(course: &Rc<Course>, id: HostId) {
-    if !course.outages.has_any() {
+    if !course.faults.have_outages() {
         return;
     }
     let mut due = Vec::new();
@@ -141,6 +166,10 @@ impl Drawn {
                 course.world.note_struck(self.fault, Some(other));
                 course.world.network(|network, ctx| network.cut(ctx, id, other));
             }
+            What::Jump(milliseconds) => {
+                course.world.note_struck(self.fault, None);
+                hosts::jump(course, id, milliseconds);
+            }
         }
         true
     }
@@ -151,6 +180,7 @@ impl Drawn {
             What::Stop(_) if course.hosts.is_started(id) => {}
             What::Stop(_) => hosts::start(course, id),
             What::Cut(other) => course.world.network(|network, ctx| network.mend(ctx, id, other)),
+            What::Jump(milliseconds) => hosts::jump(course, id, -milliseconds),
         }
     }
 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use super::course::{Course, Desk, Guide, Outcome};
 use super::failure::Failure;
 use super::faults::Faults;
+use super::hosts;
 use super::last_words::LastWords;
 use super::link::Link;
 use super::pilot::{Pilot, Plan};
@@ -23,7 +24,7 @@ use crate::base::simulated::Simulated;
 use crate::base::{clock, simulated};
 use crate::coroutine::{STACK_DEFAULT, STACK_FLOOR, overflow};
 use crate::diag;
-use crate::driver::World;
+use crate::driver::{HostId, ROOT_NAME, World};
 use crate::park;
 use crate::scope::PanicPayload;
 use crate::{runtime, task};
@@ -318,7 +319,7 @@ fn simulate<T>(
     random::seed_thread({ own }.any());
     World::create(world);
     let pilot = Pilot::new(plan, { choices }.any());
-    let settings = (plan.is_steady, faults.outages.clone());
+    let settings = (plan.is_steady, faults.clone());
     let course = Course::begin(Arc::clone(&desk), *limits, program, pilot, settings);
     course.world.impose(plan.drawn.as_deref(), plan.is_steady);
     course.world.set_disk_faults(faults.disk.clone());
@@ -327,6 +328,7 @@ fn simulate<T>(
         network.set_usual_link(link.settings.clone());
         network.set_faults(faults.network);
     });
+    hosts::set_faults(&course, HostId::ROOT, ROOT_NAME);
     let guide = Box::new(Guide { course: course.clone() });
     let begun = |pool: &Arc<_>| {
         let _ = desk.pool.set(Arc::clone(pool));
@@ -373,5 +375,5 @@ impl Drop for EndOfHosts<'_> {
 fn stuck(desk: &Desk) -> Failure {
     let task = desk.pool.get().and_then(|pool| diag::running_on(pool, 0));
     let task = task.map_or(String::from("code outside of any task"), |task| task.to_string());
-    Failure::Stuck { task }
+    Failure::Stuck { task, holders: desk.holders() }
 }

@@ -189,6 +189,7 @@ fn other_of(what: &Incident) -> Option<HostId> {
         | Incident::LosesPower
         | Incident::Pauses
         | Incident::Resumes
+        | Incident::Jumps { .. }
         | Incident::Drifts { .. }
         | Incident::Notes(_)
         | Incident::Fails => None,
@@ -225,6 +226,12 @@ fn text(what: &Incident, other: &str, notes: &[String]) -> String {
         Incident::LosesPower => String::from("loses its power"),
         Incident::Pauses => String::from("pauses"),
         Incident::Resumes => String::from("resumes"),
+        Incident::Jumps { milliseconds: ahead @ 0.. } => {
+            format!("has its wall clock {ahead} ms further ahead")
+        }
+        Incident::Jumps { milliseconds } => {
+            format!("has its wall clock {} ms further back", milliseconds.unsigned_abs())
+        }
         Incident::Drifts { parts_per_million } => {
             format!("has a clock that drifts by {parts_per_million} millionths from now on")
         }

@@ -200,9 +200,9 @@ impl<T, E> Pool<T, E> {
     /// use std::time::Duration;
     ///
     /// let numbers: Pool<u32, Infallible> =
-    ///     Pool::builder(2).max_idle(Duration::ZERO).build(|| Ok(7));
+    ///     Pool::builder(2).max_idle(Duration::from_millis(1)).build(|| Ok(7));
     /// drop(numbers.get().unwrap());
-    /// assert_eq!(numbers.idle(), 1);
+    /// ecru::sleep(Duration::from_millis(2)).unwrap();
     /// numbers.prune();
     /// assert_eq!(numbers.idle(), 0);
     /// ```

@@ -21,6 +21,7 @@
 #![expect(unsafe_code, reason = "reads another thread's cell by its address")]
 
 use std::cell::Cell;
+use std::num::NonZero;
 use std::panic::Location;
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
@@ -29,6 +30,7 @@ use super::header::{Extra, Header};
 use crate::base::local;
 use crate::base::sync::StaticPtr;
 use crate::base::sync::atomic::Ordering;
+use crate::base::watched::WatchedThread;
 
 /// The content of a cell: the address of a place or of a label, with its kind in the lowest bits.
 /// Null means no task.
@@ -162,7 +164,10 @@ pub(crate) struct SeenTask {
 /// The place where other threads find the address of a worker's cell. Null means that the worker
 /// has no thread.
 #[derive(Debug)]
-pub(crate) struct Board(Mutex<Address>);
+pub(crate) struct Board {
+    cell: Mutex<Address>,
+    thread: WatchedThread,
+}
 
 #[derive(Debug)]
 struct Address(*const StaticPtr<()>);
@@ -171,25 +176,42 @@ struct Address(*const StaticPtr<()>);
 unsafe impl Send for Address {}
 
 impl Board {
-    pub(crate) const fn new() -> Board {
-        Board(Mutex::new(Address(ptr::null())))
+    pub(crate) fn new() -> Board {
+        let thread = WatchedThread::new();
+        Board { cell: Mutex::new(Address(ptr::null())), thread }
     }
 
     /// Publishes the current thread's cell.
     pub(crate) fn open(&self) {
         let cell = local::with(|local| &raw const local.busy_with);
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).0 = cell;
+        self.cell.lock().unwrap_or_else(PoisonError::into_inner).0 = cell;
+        self.thread.begin();
     }
 
     /// Withdraws the cell. This must be called before the thread ends.
     pub(crate) fn close(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).0 = ptr::null();
+        self.thread.end();
+        self.cell.lock().unwrap_or_else(PoisonError::into_inner).0 = ptr::null();
+    }
+
+    /// Returns the worker's thread.
+    pub(crate) fn thread(&self) -> &WatchedThread {
+        &self.thread
+    }
+
+    /// Returns the address that the cell holds, which differs between tasks of different places or
+    /// names. Returns `None` if the worker runs no task.
+    pub(crate) fn address(&self) -> Option<NonZero<usize>> {
+        let address = self.cell.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: R2: the thread waits for the lock before it ends.
+        let cell = unsafe { address.0.as_ref() }?;
+        NonZero::new(cell.load(Ordering::Relaxed).addr())
     }
 
     /// Returns the task that the worker runs. Returns `None` if the worker runs no task, or changes
     /// tasks too often to be read.
     pub(crate) fn read(&self) -> Option<SeenTask> {
-        let address = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let address = self.cell.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: R2: the thread waits for the lock before it ends.
         let cell = unsafe { address.0.as_ref() }?;
         let mut note = cell.load(Ordering::Acquire);

@@ -27,11 +27,16 @@ impl TaskId {
     pub(crate) fn of(header: &Header) -> TaskId {
         TaskId(header.id())
     }
+
+    /// Returns the number as it is shown.
+    pub(crate) fn shown(self) -> u64 {
+        simulated::shown_number(self.0)
+    }
 }
 
 impl fmt::Display for TaskId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "#{}", simulated::shown_number(self.0))
+        write!(f, "#{}", self.shown())
     }
 }
 

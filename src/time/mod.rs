@@ -1,6 +1,7 @@
 //! Waiting for time to pass: sleeping, and timers and intervals, which are sources.
 
 mod interval;
+mod sleep;
 mod timer;
 
 use std::time::{Duration, Instant};
@@ -10,6 +11,7 @@ use crate::park::{self, Mode, Outcome, Wait, What};
 use crate::task::{self, Cancelled};
 
 pub use interval::{Interval, interval};
+pub use sleep::Sleep;
 pub use timer::{Timer, TimerStartError, TimerState};
 
 /// Returns the current time. In a [simulation](crate::sim), it is the virtual time.

@@ -56,3 +56,4 @@ mod udp;
 mod unblock;
 mod unix;
 mod unwinding_coroutine;
+mod watchdog;

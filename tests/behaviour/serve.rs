@@ -620,7 +620,7 @@ fn serve_12_churn_leaks_nothing() {
 fn serve_12_churn_leaks_nothing_slow_at_full_speed() {
     let _loud = loud();
     let test = "serve::serve_12_churn_leaks_nothing_slow_at_full_speed";
-    alone(test, || churn(8_000));
+    alone(test, || churn(4_000));
 }
 
 /// - given: a listener that serves

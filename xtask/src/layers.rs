@@ -4,8 +4,8 @@
 //! tests included.
 //!
 //! Items that only one part of the library may use (atomics, the clock, each third-party crate)
-//! have a row among the doors. The row names the modules that use them, and no others. Modules
-//! called `tests` may use them, too. A door is one of three:
+//! have a row in its table of restricted dependencies. The row, called a door here, names the modules
+//! that use them, and no others. Modules called `tests` may use them, too. A door is one of three:
 //! - A path, such as `std::fs`, and all paths that begin with it. If several doors fit, the longest
 //!   counts. So `std::fs::Metadata` may have a row of its own.
 //! - A path that ends with `[A-Z]*`, such as `libc::[A-Z]*`: the names that begin with a capital
@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const PROSE: &str = "ARCHITECTURE.md";
 const LAYERS: [&str; 3] = ["layer", "modules", "job"];
-const DOORS: [&str; 3] = ["door", "modules", "why"];
+const DOORS: [&str; 3] = ["item", "modules", "why"];
 
 /// The end of a door that stands for all names that begin with a capital.
 const CAPITALS: &str = "[A-Z]*";
@@ -97,8 +97,9 @@ impl Check<'_> {
         for name in
             dependencies.iter().filter(|&n| !self.doors.contains_key(std::slice::from_ref(n)))
         {
-            self.problems
-                .push(format!("{PROSE}: the dependency `{name}` has no row among the doors"));
+            self.problems.push(format!(
+                "{PROSE}: the dependency `{name}` has no row among the restricted dependencies"
+            ));
         }
     }
 
@@ -177,7 +178,7 @@ impl Check<'_> {
         }
     }
 
-    /// Reports modules that a row among the doors lists and that do not use the door.
+    /// Reports modules that a row of that table lists and that do not use the door.
     fn find_unused_doors(&mut self) {
         for (door, rights) in self.doors {
             for right in rights {
@@ -287,7 +288,7 @@ mod tests {
 | 1 | `park` | waiting |
 | 2 | `net`, `time` | leaves |
 
-| door | modules | why |
+| item | modules | why |
 |---|---|---|
 | `std::sync::atomic` | `base` | loom |
 | `libc` | `net` | calls |

@@ -20,7 +20,7 @@ mod unsafety;
 
 use crate::outcome::Outcome;
 use crate::tree::Tree;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const HELP: &str = "\
@@ -49,7 +49,10 @@ cargo xtask <check>
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace");
+    // At run time: a build that was copied to another checkout works on that one. Without cargo, it
+    // is the working directory.
+    let own = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    let root = own.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
     let tree = match Tree::read(root) {
         Ok(tree) => tree,
         Err(error) => {

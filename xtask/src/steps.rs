@@ -139,7 +139,7 @@ pub(crate) fn slopes(root: &Path, bless: bool) -> Outcome {
 /// `cargo xtask examples`: each one ends by itself, well, and says something.
 pub(crate) fn examples(root: &Path, tree: &Tree) -> Outcome {
     let names = names(tree, "examples/");
-    let problems = run_each(root, &["--package", "ecru"], &names);
+    let problems = run_each(root, &["--profile", "quick", "--package", "ecru"], &names);
     Outcome { cases: names.len(), summary: format!("{} examples run", names.len()), problems }
 }
 
@@ -152,9 +152,10 @@ const OF_SIM: [&str; 3] = ["ecru::sim", "driver::sim", "simulat"];
 pub(crate) fn without_sim(root: &Path) -> Outcome {
     let clippy =
         ["clippy", "--quiet", "--package", "ecru", "--all-targets", "--", "-D", "warnings"];
-    let build = ["build", "--quiet", "--release", "--package", "ecru", "--example", "01_hello"];
+    let hello = ["--package", "ecru", "--example", "01_hello"];
+    let build = [&["build", "--quiet", "--profile", "quick"][..], &hello].concat();
     let ran = run(&mut cargo(root, &clippy)).and_then(|_| run(&mut cargo(root, &build)));
-    let program = target_folder(root, "release/examples/01_hello");
+    let program = target_folder(root, "quick/examples/01_hello");
     let symbols = ran.and_then(|_| {
         let said = Command::new("nm").arg("-C").arg(program).output();
         let said = said.map_err(|error| format!("nm could not be run: {error}"))?;

@@ -23,6 +23,7 @@ use crate::rows::measure_program;
 pub(crate) fn contenders(family: &str, number: usize) -> Vec<Contender> {
     let one = rows::contender(family, number).or_else(|| channels::contender(family, number));
     one.into_iter()
+        .chain(rows::of_futures(family, number))
         .chain(servers::contenders(family, number))
         .chain(files::contenders(family, number))
         .chain(gears::contenders(family))

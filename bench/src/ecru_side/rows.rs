@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ecru::coroutine::{Coroutine, CoroutineState, STACK_DEFAULT, Stack, StackPool, Yielder};
+use ecru::time::Sleep;
 use ecru::{Runtime, Scope};
 
 use super::channels::round_trip;
-use crate::goals::ECRU;
+use crate::goals::{ECRU, ECRU_FUTURE};
 use crate::harness::{Contender, Sample, nanoseconds_per_operation};
 use crate::rows::{
     BATCH, CREATE_PARK_TASKS, NAP, NEVER, Naps, PAIR, SLEEP, VALUES, compute, cpu_of, create,
@@ -218,6 +219,27 @@ fn sleeps(count: usize) -> Sample {
                     (0..count).map(|_| scope.spawn(|| ecru::sleep(SLEEP))).collect();
                 for task in tasks {
                     task.join().expect("it is never cancelled").expect("it is never cancelled");
+                }
+            });
+        })
+    })
+}
+
+/// Returns the contender whose tasks are futures, where a row has one.
+pub(super) fn of_futures(family: &str, number: usize) -> Option<Contender> {
+    let note = "tasks of `spawn_future`, without a stack";
+    let sleeps = move || sleeping_futures(number);
+    (family == "sleeps").then(|| Contender::sampled(ECRU_FUTURE, sleeps).note(note))
+}
+
+fn sleeping_futures(count: usize) -> Sample {
+    runtime(1).run(|| {
+        crowd(|| {
+            ecru::scope(|scope| {
+                let tasks: Vec<_> =
+                    (0..count).map(|_| scope.spawn_future(Sleep::new(SLEEP))).collect();
+                for task in tasks {
+                    task.join().expect("it is never cancelled");
                 }
             });
         })

@@ -19,6 +19,8 @@ pub(crate) const ECRU: &str = "ecru";
 pub(crate) const ECRU_POLL: &str = "ecru-poll";
 /// ecru without a task for a connection that is idle.
 pub(crate) const ECRU_WHEN: &str = "ecru-when";
+/// ecru's tasks without a stack, whose work is a future.
+pub(crate) const ECRU_FUTURE: &str = "ecru-future";
 
 /// For rows without a ratio of their own.
 const NO_WORSE_THAN_GO: &str = "at least Go's";
@@ -82,7 +84,7 @@ const fn floor(
 }
 
 /// Creates a goal of ecru on the `poll` driver.
-const fn poll(
+pub(crate) const fn poll(
     row: &'static str,
     metric: &'static str,
     bound: Bound,

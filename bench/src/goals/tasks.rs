@@ -1,7 +1,7 @@
 //! Goals of tasks, coroutines and timers.
 
 use super::Bound::{Absolute, CostAtMost, OwnMetric, OwnRow, SpeedAtLeast};
-use super::{Goal, floor, goal};
+use super::{ECRU_FUTURE, Goal, floor, goal};
 
 /// Two workers may be 15% slower than one.
 const FIFTEEN_PERCENT_SLOWER: f64 = 1.0 / 0.85;
@@ -89,6 +89,10 @@ pub(crate) const GOALS: &[Goal] = &[
         CostAtMost(0.8, "go"),
         "2.5 s, Go 3.0 (a page for each task to touch)",
     ),
+    Goal {
+        contender: ECRU_FUTURE,
+        ..goal("sleeps-1000000", "cpu", CostAtMost(1.1, "tokio"), "tasks without a stack")
+    },
     goal("lone-timeout", "cpu", Absolute(0.001), "the seed took 0.045-0.169 s"),
     goal("late-timer-100", "late", CostAtMost(1.0, "go"), "no later than where it is interrupted"),
     goal("late-timer-100", "latest", CostAtMost(1.0, "tokio"), "no later than an await of tokio"),

@@ -19,6 +19,9 @@ pub(super) fn versions() -> BTreeMap<String, String> {
     let mut versions = locked(LOCK, env!("CARGO_PKG_NAME"));
     let of_fleet = locked(LOCK, "ecru-bench-fleet");
     versions.extend(of_fleet.into_iter().filter(|(name, _)| name == "async-nats"));
+    let of_web = locked(LOCK, "ecru-bench-web");
+    let web = ["axum", "hyper", "tokio-rustls"];
+    versions.extend(of_web.into_iter().filter(|(name, _)| web.contains(&name.as_str())));
     versions.extend(required(GO_MODULES));
     versions.extend(crate::fleet::server_versions());
     versions.insert("go".into(), output("go", &["env", "GOVERSION"]));

@@ -22,6 +22,8 @@ use ecru_nats::Options;
 use crate::daemons::Daemons;
 use crate::engine::{self, Engine};
 use crate::errors::disconnected;
+use crate::every::Schedules;
+use crate::metrics::Opened;
 
 /// A task of a fleet.
 pub(crate) type Task<'scope> = Box<dyn FnOnce() + Send + 'scope>;
@@ -34,6 +36,8 @@ pub(crate) struct Core {
     phase: AtomicU8,
     list: WaitList,
     warn: Mutex<Warn>,
+    pub(crate) schedules: Schedules,
+    pub(crate) opened: Opened,
 }
 
 /// Is called with warnings.
@@ -76,8 +80,9 @@ impl Core {
             // A closed stderr is no reason to fail.
             let _ = writeln!(io::stderr(), "ecru-fleet: {text}");
         });
-        let (list, warn) = (WaitList::new(), Mutex::new(warn));
-        let core = Arc::new(Core { engine, keep, pulls, phase, list, warn });
+        let (list, warn, schedules) = (WaitList::new(), Mutex::new(warn), Schedules::default());
+        let opened = Opened::default();
+        let core = Arc::new(Core { engine, keep, pulls, phase, list, warn, schedules, opened });
         let keep = Keep { core: Arc::clone(&core), tasks: to_keep };
         let pulls = Pulls { core: Arc::clone(&core), tasks: to_pull };
         (core, keep, pulls)

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ecru::channel::{self, Receiver, Sender};
 
@@ -100,7 +101,8 @@ impl<T: Wire> Dead<T> {
                 "the job is not among the dead any more; it was revived or discarded meanwhile",
             );
         }
-        let sending = engine.begin_send(&self.entry.id, self.entry.payload.clone(), None)?;
+        let sending =
+            engine.begin_send(&self.entry.id, self.entry.payload.clone(), None, Duration::ZERO)?;
         match sending.wait()? {
             Sending::New => {}
             Sending::Already => {

@@ -324,7 +324,8 @@ fn send(
     sending: Option<&str>,
 ) -> Result<(), CallError> {
     loop {
-        let begun = queue.engine()?.begin_send(&id.token(), payload.clone(), sending)?;
+        let begun =
+            queue.engine()?.begin_send(&id.token(), payload.clone(), sending, Duration::ZERO)?;
         match begun.wait()? {
             Sending::New | Sending::Already => return Ok(()),
             Sending::Full => return Err(CallError::Full),

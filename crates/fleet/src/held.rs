@@ -25,6 +25,9 @@ use crate::id::JobId;
 /// The pause before an engine is asked again that has not answered.
 const AGAIN: Duration = Duration::from_millis(100);
 
+/// For how long an engine is asked to count an attempt.
+const COUNTING: Duration = Duration::from_secs(5);
+
 /// The jobs of one call of `jobs`.
 pub(crate) struct Holding {
     pub(crate) core: Arc<Core>,
@@ -74,6 +77,8 @@ pub(crate) struct Held {
 struct State {
     /// Until when the lease is known to be in force, by this process's clock.
     valid_until: Instant,
+    /// Until when no one else can have been handed the job, if it was handed out here first.
+    certain_until: Option<Instant>,
     renew_at: Instant,
     lost: Option<LeaseLost>,
     /// `run` was called, or the job is being settled.
@@ -146,6 +151,8 @@ impl Holding {
                 let mut state = locked(&held.state);
                 state.renew_at = now;
                 state.valid_until = state.valid_until.min(now + lease);
+                // It may have ended before this was heard.
+                state.certain_until = None;
             }
         }
         drop(jobs);
@@ -182,11 +189,13 @@ impl Holding {
 
     /// Looks after a job that was handed out.
     pub(crate) fn hold(self: &Arc<Holding>, delivery: Delivery) -> Arc<Held> {
-        let Delivery { id: token, payload, sequence, delivery, begun, received, lease } = delivery;
+        let Delivery { id: token, payload, sequence, delivery, begun, received, requested, lease } =
+            delivery;
         let id = JobId::from_token(&token);
         let lease_length = self.lease();
         let state = State {
             valid_until: received + lease_length,
+            certain_until: requested.filter(|_| delivery == 1).map(|at| at + lease_length),
             renew_at: received + lease_length / 3,
             lost: None,
             started: false,
@@ -216,6 +225,11 @@ impl Holding {
         jobs.held.insert(key, Arc::clone(&held));
         drop(jobs);
         held
+    }
+
+    /// Returns how many jobs were handed out so far.
+    pub(crate) fn handed_out(&self) -> u64 {
+        locked(&self.jobs).last
     }
 
     /// Says that no further job will be handed out.
@@ -314,8 +328,14 @@ impl Held {
     /// end of the lease renews nothing: the job may have been handed out again before.
     pub(crate) fn renewed(&self, begun: Instant) {
         let mut state = locked(&self.state);
-        if ecru::time::now() < state.valid_until {
-            state.valid_until = state.valid_until.max(begun + self.holding.lease());
+        let (now, until) = (ecru::time::now(), begun + self.holding.lease());
+        if now < state.valid_until {
+            state.valid_until = state.valid_until.max(until);
+        }
+        if let Some(certain) = &mut state.certain_until
+            && now < *certain
+        {
+            *certain = (*certain).max(until);
         }
     }
 
@@ -349,6 +369,22 @@ impl Held {
             return locked(&self.state).lost;
         }
         lost
+    }
+
+    /// Returns whether no one else can have been handed the job, now and for some time that a
+    /// message to a server takes.
+    fn is_certain(&self, time: Duration) -> bool {
+        let state = locked(&self.state);
+        let until = state.certain_until.filter(|_| state.lost.is_none());
+        until.is_some_and(|until| ecru::time::now() + time < until)
+    }
+
+    /// Removes the job, if this is the only one that can have been handed it. Returns whether it
+    /// was. Otherwise it must be claimed.
+    pub(crate) fn done_if_certain(&self) -> bool {
+        self.is_certain(self.holding.lease() / 3)
+            && self.lease.done_if_certain()
+            && self.is_certain(Duration::ZERO)
     }
 
     /// Returns how often the work has begun, this time included.
@@ -385,8 +421,11 @@ impl Held {
     /// Asks the engine again until it answers.
     fn record(&self) -> Result<u32, LeaseLost> {
         loop {
-            let error = match self.lease.begin() {
-                Ok(count) => return Ok(count),
+            let is_certain = self.is_certain(self.holding.lease() / 3);
+            let error = match self.lease.begin(is_certain) {
+                // It was recorded too late for the next holder to see it.
+                Ok(_) if is_certain && !self.is_certain(Duration::ZERO) => continue,
+                Ok(count) => return self.lost().map_or(Ok(count), Err),
                 Err(error) => error,
             };
             if let Some(lost) = LeaseLost::find(&error) {
@@ -416,7 +455,7 @@ impl Held {
     /// Returns the job to the queue without waiting, when it is dropped. A job that was received
     /// has failed in this attempt, which is recorded before.
     pub(crate) fn give_back(self: &Arc<Held>, is_fresh: bool, pause: Duration) {
-        if self.begun.load(Ordering::Acquire) {
+        if self.begun.load(Ordering::Acquire) && !self.lease.must_count() {
             return self.lease.give_back(pause);
         }
         let is_unseen = is_fresh && !self.looked.load(Ordering::Acquire);
@@ -426,11 +465,33 @@ impl Held {
         let own = Arc::clone(self);
         let recorded = self.core().keep(Box::new(move || {
             let _ = own.begin();
+            own.count();
             own.lease.give_back(pause);
         }));
         if recorded.is_err() {
             self.lease.give_back(pause);
         }
+    }
+
+    /// Sees to it that an attempt that has not settled the job counts, without waiting.
+    pub(crate) fn count_later(self: &Arc<Held>) {
+        if self.lease.must_count() {
+            let own = Arc::clone(self);
+            // After the end of the fleet it counts anyway.
+            let _ = self.core().keep(Box::new(move || own.count()));
+        }
+    }
+
+    fn count(&self) {
+        let count = || {
+            while self.lease.count().is_err() {
+                ecru::sleep(AGAIN)?;
+            }
+            Ok::<(), ecru::Cancelled>(())
+        };
+        // The end of the fleet waits for this. Without an answer, the attempt counts as long as the
+        // list of this process is stored, which it stays.
+        let _ = ecru::timeout(COUNTING, count);
     }
 
     /// Begins a call that is cancelled if the lease is lost.

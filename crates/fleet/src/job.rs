@@ -214,8 +214,11 @@ pub(crate) fn cut(why: &str) -> &str {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if let Some(is_fresh) = self.held.release() {
-            self.held.give_back(is_fresh, self.queue.pause_after(self.held.attempt()));
+        match self.held.release() {
+            Some(is_fresh) => {
+                self.held.give_back(is_fresh, self.queue.pause_after(self.held.attempt()));
+            }
+            None => self.held.count_later(),
         }
     }
 }

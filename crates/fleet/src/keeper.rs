@@ -35,7 +35,7 @@ fn until_over(
         }
         let now = ecru::time::now();
         // A job that comes meanwhile is due no sooner than a third of a lease later.
-        let next = when(holding);
+        let (next, handed_out) = (when(holding), holding.handed_out());
         let due = next.unwrap_or(now + holding.lease() / 3);
         if due <= now {
             act(holding, now);
@@ -45,8 +45,9 @@ fn until_over(
             wait(&changed) -> result => if result.is_err() { return },
             default(due - now) => {},
         }
-        // The jobs may have gone meanwhile.
-        if next.is_some() {
+        // Without a job it does not matter. One may have come meanwhile, and may have gone or lost
+        // its lease since.
+        if next.is_some() || holding.handed_out() > handed_out {
             holding.note_delay(ecru::time::now().saturating_duration_since(due));
         }
     }

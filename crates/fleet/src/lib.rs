@@ -13,9 +13,10 @@
 //! |---|---|
 //! | join a fleet | [`Fleet::connect`], [`Fleet::local`] |
 //! | open a queue, and send jobs | [`Fleet::queue`], [`Queue::send`], [`Queue::send_keyed`] |
+//! | send jobs for later, or again and again | [`Queue::send_after`], [`Queue::send_at`], [`Queue::every`] |
 //! | work on jobs | [`Queue::jobs`], [`Job::run`], [`Job::done`], [`Unsettled`] |
 //! | handle what fails | [`Job::retry_after`], [`Job::bury`], [`Queue::dead`] |
-//! | operate a queue | [`Queue::cancel`], [`Queue::pause`], [`Queue::stats`], [`Queue::update`], [`Fleet::on_warning`] |
+//! | operate a queue | [`Queue::cancel`], [`Queue::pause`], [`Queue::stats`], [`Queue::update`], [`Fleet::on_warning`], [`Fleet::metrics`] |
 //! | call functions that run anywhere | [`Fleet::function`], [`Function::serve`], [`Function::call`], [`Function::call_keyed`] |
 //! | map a function over many items | [`Function::map`] |
 //! | look after the servers | the program `fleet`: [below](#operating-the-servers) |
@@ -103,14 +104,19 @@
 //!
 //! # What a fleet cannot fence
 //! JetStream hands a job out again when its lease has ended, and accepts what an earlier holder says
-//! of it. So each attempt is recorded when it begins, and is settled only if no later one has begun
-//! since. These remain:
+//! of it. So each attempt is stored when it begins. The first one at a job settles it if the server
+//! confirms that within the lease, by the holder's clock. Any other one settles it only if no later
+//! one has begun since. These remain:
 //!
 //! - Two holders may work at the same time, for as long as one of them stands still and has not
 //!   noticed that its lease has ended. Effects outside of the fleet can be guarded by
 //!   [`Job::fence`], which is greater for each later holder.
 //! - A process that stands still for more than ten minutes, and for more than two leases, after it
 //!   has received a job and before it has begun it, may work on a job that is done.
+//! - A first attempt may send within its lease that it is done, and the network may deliver that after
+//!   the lease has ended and another attempt has begun. Then the first one is told that it has lost,
+//!   but the message of the job is gone. If the other one dies or fails, the job is not tried again.
+//! - A job that is cancelled at the moment in which it is done may be both.
 //! - While the servers have no room for the records, attempts are not counted, and only the clock of
 //!   the holder decides whether it may settle a job.
 //! - A job that is worked on outside of [`Job::run`] is recorded soon after the program has first
@@ -132,7 +138,8 @@
 //! | the jobs | the stream `fleet-jobs-q_mill`, one message for each job that is queued or running |
 //! | a job | a message to `fleet.jobs.q_mill.ID` |
 //! | what hands out the jobs | the durable pull consumer `workers` of that stream |
-//! | the last attempt of each job | the stream `fleet-attempts-q_mill`, messages to `fleet.attempts.q_mill.ID.NUMBER` |
+//! | the last attempt of each job that was handed out again | the stream `fleet-attempts-q_mill`, messages to `fleet.attempts.q_mill.ID.NUMBER` |
+//! | the jobs that processes work on for the first time | the same stream, messages to `fleet.attempts.q_mill.=pages.PROCESS` |
 //! | the dead | the stream `fleet-dead-q_mill`, messages to `fleet.dead.q_mill.ID.NUMBER`, where the job had that number in its stream |
 //! | an announcement that a job was cancelled | `fleet.cancel.q_mill`, the payload `ID` or `ID NUMBER`, which is not stored. Each process that takes jobs listens to it |
 //! | an announcement that the settings change | `fleet.cancel.q_mill`, the payload `* LEASE` with the new lease in nanoseconds |
@@ -152,6 +159,9 @@
 //! that it is a duplicate. The value is never used for another job. It is the random id, or for a
 //! job with a key `ID.RANDOM`, because a key is free again as soon as its job is done.
 //!
+//! A job with the header `Fleet-After` is handed out so many milliseconds after it was stored, or
+//! later: a worker that gets it earlier returns it with a pause.
+//!
 //! A dead job has the payload of the job, its number of attempts in the header `Fleet-Attempts`, and
 //! the reason as a string of JSON in `Fleet-Reason`.
 //!
@@ -164,8 +174,9 @@
 //! versions, replicas, disks, clocks, permissions and limits, and says what to do. `fleet top URL`
 //! shows what is queued, running and dead, and how many processes work. `fleet dead list`, `show`,
 //! `revive` and `discard` work on the dead of a queue, `fleet job` finds a job, and `fleet pause`,
-//! `resume` and `drain` stop a queue. They need not know what a job consists of.
-//! `cargo install ecru-fleet` installs it.
+//! `resume` and `drain` stop a queue, and `fleet repair` removes jobs that a server lists although
+//! they are done. They need not know what a job consists of. `cargo install ecru-fleet` installs
+//! it.
 //!
 //! # Tests
 //! [`Fleet::local`] works in simulations ([`ecru::sim`]): leases end in virtual time, and each
@@ -178,6 +189,7 @@ mod daemons;
 mod dead;
 mod engine;
 mod errors;
+mod every;
 mod fleet;
 mod function;
 mod held;
@@ -185,6 +197,7 @@ mod id;
 mod job;
 mod keeper;
 mod map;
+mod metrics;
 mod outcome;
 mod panics;
 mod pull;
@@ -198,6 +211,7 @@ mod settle;
 #[cfg(test)]
 mod tests;
 mod update;
+mod wall;
 
 pub use codec::Wire;
 pub use daemons::Daemons;

@@ -302,7 +302,8 @@ impl Course {
     fn begin(&self, index: u64, payload: Bytes) -> io::Result<Begun> {
         let name = Name { run: self.run.clone(), index: index.to_string() };
         let token = name.id().token();
-        let sending = self.queue.engine()?.begin_send(&token, payload.clone(), None)?;
+        let sending =
+            self.queue.engine()?.begin_send(&token, payload.clone(), None, Duration::ZERO)?;
         Ok(Begun { token, payload, sending })
     }
 
@@ -341,7 +342,8 @@ impl Course {
                     }
                 }
             }
-            sending = self.queue.engine()?.begin_send(&token, payload.clone(), None)?;
+            sending =
+                self.queue.engine()?.begin_send(&token, payload.clone(), None, Duration::ZERO)?;
         }
     }
 }

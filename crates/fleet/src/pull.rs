@@ -233,7 +233,7 @@ impl<T: Wire> Taking<'_, T> {
     /// Returns a job to the queue that another release can read. The attempt counts, so that a job
     /// that no release can read does not go around for ever.
     fn pass_on(&self, delivery: Delivery) -> io::Result<()> {
-        match delivery.lease.begin() {
+        match delivery.lease.begin(false) {
             Err(error) if LeaseLost::find(&error).is_some() => return Ok(()),
             Err(error) if Cancelled::find(&error).is_some() => {
                 delivery.lease.give_back(Duration::ZERO);
@@ -251,7 +251,7 @@ impl<T: Wire> Taking<'_, T> {
         let reason = job::cut(reason).to_owned();
         let dead = engine::Dead { id, sequence, attempts, reason, payload };
         let bury = || {
-            lease.begin()?;
+            lease.begin(false)?;
             self.queue.bury(&dead)?;
             if lease.claim()? { lease.terminate(&dead.reason) } else { Ok(()) }
         };

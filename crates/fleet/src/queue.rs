@@ -5,7 +5,7 @@ use std::io;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use ecru::channel::Receiver;
 use ecru::schedule::Delay;
@@ -14,18 +14,19 @@ use crate::codec::Wire;
 use crate::core::Core;
 use crate::dead::{self, Dead};
 use crate::engine::{self, Changes, EngineQueue, QueueSpec};
-use crate::errors::SendError;
+use crate::errors::{SendError, invalid};
 use crate::id::JobId;
 use crate::job::Job;
 use crate::pull;
 use crate::send::{Pending, Sent};
 use crate::settings::{self, LONGEST_PAUSE, Settings, setters};
 use crate::update::{self, Update};
+use crate::wall::wall;
 
 /// What all handles of a queue share.
 pub(crate) struct Shared {
     pub(crate) core: Arc<Core>,
-    what: &'static str,
+    pub(crate) what: &'static str,
     pub(crate) name: String,
     pub(crate) settings: Settings,
     /// What is in force in the whole fleet, as far as it is known here.
@@ -90,7 +91,9 @@ impl Shared {
         if wanted.apply(&shared.spec()) != shared.spec() {
             shared.update(wanted)?;
         }
-        Ok(Arc::new(shared))
+        let shared = Arc::new(shared);
+        shared.core.opened.add(&shared);
+        Ok(shared)
     }
 
     fn spec(&self) -> QueueSpec {
@@ -111,6 +114,33 @@ impl Shared {
     /// Returns the pause after an attempt that has failed.
     pub(crate) fn pause_after(&self, attempt: u32) -> Duration {
         self.pause(self.settings.pause(attempt, self.lease()))
+    }
+
+    /// Returns how many jobs there are.
+    pub(crate) fn stats(&self) -> io::Result<Stats> {
+        let counts = self.engine()?.counts()?;
+        Ok(Stats {
+            queued: counts.queued,
+            running: counts.running,
+            redelivered: counts.redelivered,
+            ghosts: counts.ghosts,
+            dead: counts.dead,
+            waiting_for_room: self.waiting.0.load(Ordering::Acquire),
+        })
+    }
+
+    /// Fails if a job cannot wait for so long before it is handed out.
+    pub(crate) fn check_pause(&self, after: Duration) -> io::Result<()> {
+        let QueueSpec { lease, limit, .. } = self.spec();
+        if limit.is_none() || after <= lease {
+            return Ok(());
+        }
+        let text = format!(
+            "{} {:?} has a limit, and a job that waits for {after:?} would take a place for longer \
+             than the lease of {lease:?}; remove the limit, or send the job later",
+            self.what, self.name
+        );
+        Err(invalid(text))
     }
 
     /// Changes the settings of the whole fleet.
@@ -295,6 +325,74 @@ impl<T: Wire> Queue<T> {
         self.begin_send(job).finish()
     }
 
+    /// Sends a job that is handed out no sooner than after this time. It is stored at once, and it
+    /// counts as queued or running until then. In a queue with a [limit](QueueBuilder::limit) the
+    /// time is at most the lease, because a job that waits takes a place there.
+    ///
+    /// The time is measured by the server that stores the job and by the clock of the worker that
+    /// gets it, so their difference is the inaccuracy.
+    ///
+    /// # Errors
+    /// Returns the errors of [`send`](Queue::send), and [`SendError::Refused`] if the time is too
+    /// long for a queue with a limit.
+    ///
+    /// # Cancellation
+    /// This is a cancellation point. The job may have been stored all the same.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::{Duration, Instant};
+    ///
+    /// use ecru_fleet::Fleet;
+    ///
+    /// ecru::run(|| {
+    ///     ecru::scope(|s| {
+    ///         let letters = Fleet::local(s).queue::<String>("letters").open()?;
+    ///         let (begun, pause) = (Instant::now(), Duration::from_millis(20));
+    ///         letters.send_after(pause, "later".to_owned())?;
+    ///         letters.jobs(1)?.recv()?.done()?;
+    ///         assert!(begun.elapsed() >= pause);
+    ///         Ok::<(), std::io::Error>(())
+    ///     })
+    /// })?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn send_after(&self, d: Duration, job: T) -> Result<Sent, SendError<T>> {
+        let after = d.min(LONGEST_PAUSE);
+        Pending::begin(&self.shared, JobId::generate(), job, after).finish()
+    }
+
+    /// Sends a job that is handed out no sooner than at this time: [`send_after`](Queue::send_after)
+    /// the time from now until then. A time that is over is now.
+    ///
+    /// # Errors
+    /// Returns the errors of [`send_after`](Queue::send_after).
+    ///
+    /// # Cancellation
+    /// This is a cancellation point. The job may have been stored all the same.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// use ecru_fleet::Fleet;
+    ///
+    /// ecru::run(|| {
+    ///     ecru::scope(|s| {
+    ///         let letters = Fleet::local(s).queue::<String>("letters").open()?;
+    ///         let tomorrow = SystemTime::now() + Duration::from_secs(24 * 3600);
+    ///         letters.send_at(tomorrow, "later".to_owned())?;
+    ///         assert!(letters.jobs(1)?.try_recv().is_err());
+    ///         Ok::<(), std::io::Error>(())
+    ///     })
+    /// })?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn send_at(&self, when: SystemTime, job: T) -> Result<Sent, SendError<T>> {
+        let when = when.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        self.send_after(when.saturating_sub(wall()), job)
+    }
+
     /// Sends a job under a key. At most one job of each key is queued or running: if there is one,
     /// nothing is stored, and the result is [`Sent::Already`].
     ///
@@ -323,7 +421,7 @@ impl<T: Wire> Queue<T> {
     /// ```
     pub fn send_keyed(&self, key: &str, job: T) -> Result<Sent, SendError<T>> {
         match JobId::keyed(key) {
-            Ok(id) => Pending::begin(&self.shared, id, job).finish(),
+            Ok(id) => Pending::begin(&self.shared, id, job, Duration::ZERO).finish(),
             Err(error) => Err(SendError::Refused { job, error }),
         }
     }
@@ -341,7 +439,7 @@ impl<T: Wire> Queue<T> {
     /// # Cancellation
     /// This is a cancellation point. The job may have been stored all the same.
     pub fn send_again(&self, id: &JobId, job: T) -> Result<Sent, SendError<T>> {
-        Pending::begin(&self.shared, id.clone(), job).finish()
+        Pending::begin(&self.shared, id.clone(), job, Duration::ZERO).finish()
     }
 
     /// Begins to send a job. What is returned is a [`Source`](ecru::Source) of the result, so many
@@ -369,7 +467,7 @@ impl<T: Wire> Queue<T> {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn begin_send(&self, job: T) -> Pending<T> {
-        Pending::begin(&self.shared, JobId::generate(), job)
+        Pending::begin(&self.shared, JobId::generate(), job, Duration::ZERO)
     }
 
     /// Begins to take jobs. At most `window` leases are held, for jobs in the channel and for those
@@ -442,14 +540,7 @@ impl<T: Wire> Queue<T> {
     /// # Cancellation
     /// This is a cancellation point.
     pub fn stats(&self) -> io::Result<Stats> {
-        let counts = self.shared.engine()?.counts()?;
-        Ok(Stats {
-            queued: counts.queued,
-            running: counts.running,
-            redelivered: counts.redelivered,
-            dead: counts.dead,
-            waiting_for_room: self.shared.waiting.0.load(Ordering::Acquire),
-        })
+        self.shared.stats()
     }
 
     /// Changes settings of the queue in the whole fleet, while it is in use. Jobs and leases stay.
@@ -526,6 +617,9 @@ pub struct Stats {
     pub running: u64,
     /// Those of `running` that were handed out more than once.
     pub redelivered: u64,
+    /// Jobs that are done, and that the servers list as stored all the same, which happens after a
+    /// disk was full. They run no more, but they keep their keys. `fleet repair` removes them.
+    pub ghosts: u64,
     /// Jobs among the dead.
     pub dead: u64,
     /// Runs of a function in this process whose results wait until the servers have room.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use ecru::source::WaitList;
 use ecru::{Cancelled, Source};
@@ -44,9 +45,11 @@ enum Refused {
 }
 
 impl<T: Wire> Pending<T> {
-    pub(crate) fn begin(shared: &Shared, id: JobId, job: T) -> Pending<T> {
-        let begun = codec::encode("the job", &job)
-            .and_then(|payload| shared.engine()?.begin_send(&id.token(), payload, id.sending()));
+    pub(crate) fn begin(shared: &Shared, id: JobId, job: T, after: Duration) -> Pending<T> {
+        let begun = codec::encode("the job", &job).and_then(|payload| {
+            shared.check_pause(after)?;
+            shared.engine()?.begin_send(&id.token(), payload, id.sending(), after)
+        });
         let refused = |why| Outcome::Refused(Mutex::new(Some(why)));
         let outcome = match begun {
             Ok(source) => Outcome::Begun(source),

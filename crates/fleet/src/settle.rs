@@ -204,6 +204,7 @@ impl Guard {
     fn carry_out(&self, how: &How) -> Result<(), Trouble> {
         let lease = &*self.held.lease;
         match how {
+            How::Done if self.held.done_if_certain() => Ok(()),
             How::Done => self.claim().and_then(|()| lease.done().map_err(Trouble::Unknown)),
             How::Bury(dead) => {
                 // In this order: a job that is claimed is not handed out again.
@@ -211,7 +212,10 @@ impl Guard {
                 self.claim()?;
                 lease.terminate(&dead.reason).map_err(Trouble::Unknown)
             }
-            How::Retry(pause) => lease.retry(*pause).map_err(|error| self.trouble(error)),
+            How::Retry(pause) => {
+                let returned = lease.count().and_then(|()| lease.retry(*pause));
+                returned.map_err(|error| self.trouble(error))
+            }
         }
     }
 

@@ -1,10 +1,12 @@
-//! Handlers in direct style: [`direct`].
+//! Handlers in direct style: [`direct`] and [`handler`].
 
+use std::convert::Infallible;
 use std::fmt;
 use std::future::Future;
+use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use ecru::source::{Source, SourceFuture};
 use ecru::{JoinError, JoinHandle, RuntimeHandle};
@@ -20,6 +22,49 @@ use tower_service::Service;
 /// See [`serve`](crate::serve).
 pub fn direct<F>(handler: F) -> Direct<F> {
     Direct { handler: Arc::new(handler) }
+}
+
+/// Makes a tower service of a plain function that cannot fail, as [`direct`] does. It suits axum's
+/// `get_service` and its siblings, beside handlers that are futures. If the function panics, so does
+/// the service.
+///
+/// # Examples
+/// ```
+/// use axum::Router;
+/// use axum::extract::Request;
+/// use axum::response::{IntoResponse, Response};
+/// use axum::routing::{get, get_service};
+///
+/// fn slow(_: Request) -> Response {
+///     match ecru::sleep(std::time::Duration::from_millis(1)) {
+///         Ok(()) => "in direct style".into_response(),
+///         Err(_) => axum::http::StatusCode::SERVICE_UNAVAILABLE.into_response(),
+///     }
+/// }
+///
+/// let _router: Router = Router::new()
+///     .route("/slow", get_service(ecru_hyper::handler(slow)))
+///     .route("/fast", get(async || "in a future"));
+/// ```
+pub fn handler<F>(function: F) -> Handler<F> {
+    Handler { function: Arc::new(function) }
+}
+
+/// A service that calls a plain function which cannot fail: see [`handler`].
+pub struct Handler<F> {
+    function: Arc<F>,
+}
+
+impl<F> Clone for Handler<F> {
+    fn clone(&self) -> Self {
+        Handler { function: Arc::clone(&self.function) }
+    }
+}
+
+impl<F> fmt::Debug for Handler<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handler").finish_non_exhaustive()
+    }
 }
 
 /// A service that calls a plain function: see [`direct`].
@@ -91,10 +136,57 @@ where
     /// Panics outside a run of ecru.
     fn call(&mut self, request: R) -> Handling<T, E> {
         let handler = Arc::clone(&self.handler);
-        let task = RuntimeHandle::current().spawn(move || handler(request)).ok();
-        let task = task.map(Arc::new);
-        let begun = |task: Task<T, E>| Begun { ended: Arc::clone(&task).to_future(), task };
-        Handling { begun: task.map(begun) }
+        Handling::begin(move || handler(request))
+    }
+}
+
+impl<F, R, T> Service<R> for Handler<F>
+where
+    F: Fn(R) -> T + Send + Sync + 'static,
+    R: Send + 'static,
+    T: Send + 'static,
+{
+    type Response = T;
+    type Error = Infallible;
+    type Future = Handled<T>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    /// Spawns the task.
+    ///
+    /// # Panics
+    /// Panics outside a run of ecru.
+    fn call(&mut self, request: R) -> Handled<T> {
+        let function = Arc::clone(&self.function);
+        Handled(Handling::begin(move || Ok(function(request))))
+    }
+}
+
+/// The response of a [`Handler`] service, which is ready when its task has ended. Dropping it
+/// cancels the task.
+#[must_use = "dropping it cancels the handler"]
+pub struct Handled<T>(Handling<T, Infallible>);
+
+impl<T> Future for Handled<T> {
+    type Output = Result<T, Infallible>;
+
+    /// # Panics
+    /// Panics if the function has panicked, or was cancelled before it began.
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match ready!(Pin::new(&mut self.0).poll(cx)) {
+            Ok(response) => Poll::Ready(Ok(response)),
+            Err(DirectError::Handler(never)) => match never {},
+            // The panic hook has reported a panic of the function.
+            Err(error) => resume_unwind(Box::new(error.to_string())),
+        }
+    }
+}
+
+impl<T> fmt::Debug for Handled<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handled").finish_non_exhaustive()
     }
 }
 
@@ -114,6 +206,14 @@ struct Begun<T, E> {
 
 /// The handle is shared with the wait for its task.
 type Task<T, E> = Arc<JoinHandle<'static, Result<T, E>>>;
+
+impl<T: Send + 'static, E: Send + 'static> Handling<T, E> {
+    fn begin(function: impl FnOnce() -> Result<T, E> + Send + 'static) -> Handling<T, E> {
+        let task = RuntimeHandle::current().spawn(function).ok().map(Arc::new);
+        let begun = |task: Task<T, E>| Begun { ended: Arc::clone(&task).to_future(), task };
+        Handling { begun: task.map(begun) }
+    }
+}
 
 impl<T, E> Future for Handling<T, E> {
     type Output = Result<T, DirectError<E>>;

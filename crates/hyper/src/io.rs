@@ -35,6 +35,15 @@ impl EcruIo {
     pub fn stream(&self) -> &TcpStream {
         self.stream.get_ref()
     }
+
+    /// Returns the stream, which waits again: see [`TcpStream::set_nonblocking`].
+    #[must_use = "dropping the stream closes it"]
+    pub fn into_inner(self) -> TcpStream {
+        let stream = self.stream.into_inner();
+        // It does not fail.
+        let _ = stream.set_nonblocking(false);
+        stream
+    }
 }
 
 impl Read for EcruIo {

@@ -9,9 +9,11 @@
 //! | [`Executor`](hyper::rt::Executor), for HTTP/2 | [`ScopeExecutor`], [`RunExecutor`] |
 //! | [`Timer`](hyper::rt::Timer) | [`EcruTimer`] |
 //!
-//! [`serve`] is a whole server for a tower service, such as axum's `Router`, and [`direct`] makes one
-//! of a plain function that may wait anywhere. Both belong to the feature `server`, which is on by
-//! default. What follows is for programs that use hyper itself.
+//! [`serve`] is a whole server for a tower service, such as axum's `Router`, with TLS, HTTP/2 and
+//! limits. [`direct`] makes a service of a plain function that may wait anywhere, and [`handler`]
+//! one for a route of axum's. They belong to the feature `server`, which is on by default. The
+//! features `http2` and `tls` are not. The crate's README says what of axum and tower-http works.
+//! What follows is for programs that use hyper itself.
 //!
 //! hyper then provides a future for each connection, which
 //! [`spawn_future`](ecru::Scope::spawn_future) runs as a task without a stack. A connection whose
@@ -74,17 +76,39 @@
 //! To stop gracefully, use hyper's own `graceful_shutdown` on the connection.
 
 #[cfg(feature = "server")]
+mod body;
+#[cfg(feature = "server")]
+mod call;
+#[cfg(feature = "server")]
+mod connection;
+#[cfg(feature = "server")]
 mod direct;
 mod executor;
 mod io;
 #[cfg(feature = "server")]
 mod serve;
+#[cfg(feature = "server")]
+mod timeout;
 mod timer;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(feature = "server")]
+mod transport;
+#[cfg(feature = "server")]
+mod upgrade;
+#[cfg(feature = "server")]
+mod watch;
 
 #[cfg(feature = "server")]
-pub use direct::{Direct, DirectError, Handling, direct};
+pub use body::RequestBody;
+#[cfg(feature = "server")]
+pub use direct::{Direct, DirectError, Handled, Handler, Handling, direct, handler};
 pub use executor::{RunExecutor, ScopeExecutor};
 pub use io::EcruIo;
 #[cfg(feature = "server")]
 pub use serve::{Serve, Served, serve};
+#[cfg(feature = "server")]
+pub use timeout::{Timeout, TimeoutLayer, TimeoutResponse};
 pub use timer::EcruTimer;
+#[cfg(feature = "server")]
+pub use upgrade::{Upgraded, Upgrading, upgrade};

@@ -1,27 +1,26 @@
 //! A server for a tower service: [`serve`].
 
-use std::convert::Infallible;
 use std::error::Error;
 use std::fmt;
-use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, ready};
+#[cfg(feature = "tls")]
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ecru::Source;
-use ecru::channel::{self, Receiver};
+use ecru::channel;
 use ecru::net::{Server, TcpListener, TcpStream};
 use ecru::sync::Semaphore;
-use hyper::body::{Body, Incoming};
+use hyper::body::Body;
 use hyper::server::conn::http1;
 use hyper::{Request, Response};
 use tower_service::Service;
 
-use crate::{EcruIo, EcruTimer};
+use crate::RequestBody;
+use crate::connection::{self, Place, Protocols, Settings, Stop};
+use crate::watch::Limits;
 
 /// The limit of connections that is set if [`Serve::limit`] is not called.
 const LIMIT: usize = 10_000;
@@ -30,22 +29,26 @@ const ACCEPTED: usize = 64;
 
 type OnError<'l> = Box<dyn Fn(io::Error, Option<SocketAddr>) + Send + Sync + 'l>;
 
-/// Serves a tower service over HTTP/1.1, for instance axum's `Router`, unchanged. [`Serve::run`]
-/// begins.
+/// Serves a tower service over HTTP, for instance axum's `Router`, unchanged. [`Serve::run`] begins.
+/// HTTP/1.1 is spoken unless [`http2`](Serve::http2) is called.
 ///
 /// A connection is a [task without a stack](ecru::Scope::spawn_future), and so are the requests on
 /// it. Their handlers may `await` anything, and panic if they wait in direct style. A handler in
 /// direct style is [`direct`](crate::direct).
 ///
+/// A client that closes its side of the connection, also only the sending one, has left: a request
+/// in progress is then dropped, as by other servers that are built on hyper.
+///
 /// # Examples
 /// ```
 /// use ecru::net::{TcpListener, TcpStream};
+/// use ecru_hyper::RequestBody;
 /// use http_body_util::Full;
-/// use hyper::body::{Bytes, Incoming};
+/// use hyper::body::Bytes;
 /// use hyper::{Request, Response};
 /// use std::io::{Read, Write};
 ///
-/// fn greet(_: Request<Incoming>) -> Result<Response<Full<Bytes>>, std::io::Error> {
+/// fn greet(_: Request<RequestBody>) -> Result<Response<Full<Bytes>>, std::io::Error> {
 ///     // It may wait anywhere: `direct` gives each request a task with a stack.
 ///     ecru::sleep(std::time::Duration::from_millis(1))?;
 ///     Ok(Response::new(Full::from("hello")))
@@ -76,7 +79,10 @@ pub fn serve<S>(listener: &TcpListener, service: S) -> Serve<'_, S> {
         server: listener.server(),
         service,
         limit: LIMIT,
-        header_timeout: None,
+        limits: Limits::default(),
+        protocols: Protocols::default(),
+        #[cfg(feature = "tls")]
+        tls: None,
         grace: None,
         on_error: None,
     }
@@ -88,7 +94,10 @@ pub struct Serve<'l, S> {
     server: Server<'l, TcpListener>,
     service: S,
     limit: usize,
-    header_timeout: Option<Duration>,
+    limits: Limits,
+    protocols: Protocols,
+    #[cfg(feature = "tls")]
+    tls: Option<Arc<rustls::ServerConfig>>,
     grace: Option<Duration>,
     on_error: Option<OnError<'l>>,
 }
@@ -114,16 +123,68 @@ impl<'l, S> Serve<'l, S> {
         Serve { limit: connections, ..self }
     }
 
-    /// Sets how long a client may take for the head of a request, from the moment when the server
-    /// waits for it. A connection that takes longer is closed, also one that is idle. Without this,
-    /// there is no such limit.
+    /// Serves over TLS. If `config` names no protocols for ALPN, those that are
+    /// [spoken](Serve::http2) are offered.
+    ///
+    /// The handshake is part of the wait for the first request: see
+    /// [`header_timeout`](Serve::header_timeout). A handshake that fails is reported to
+    /// [`on_error`](Serve::on_error), and ends its connection.
+    #[cfg(feature = "tls")]
+    pub fn tls(self, config: Arc<rustls::ServerConfig>) -> Self {
+        Serve { tls: Some(config), ..self }
+    }
+
+    /// Speaks HTTP/1.1. This is the default, and is needed only beside [`http2`](Serve::http2).
+    pub fn http1(self) -> Self {
+        Serve { protocols: Protocols { http1: true, ..self.protocols }, ..self }
+    }
+
+    /// Speaks HTTP/2, and no other protocol unless [`http1`](Serve::http1) is called as well. Then
+    /// the client chooses: with TLS by ALPN, otherwise by its first bytes.
+    ///
+    /// Each stream is a task without a stack, and may be on another worker than its connection.
+    #[cfg(feature = "http2")]
+    pub fn http2(self) -> Self {
+        Serve { protocols: Protocols { http2: true, ..self.protocols }, ..self }
+    }
+
+    /// Sets how long a client may take for the head of a request: for the first one from the moment
+    /// when it is connected, TLS handshake included, and for a further one from its first byte. A
+    /// connection that takes longer is closed. Without this, there is no such limit.
+    ///
+    /// Over HTTP/2, this is the limit for the first request, as
+    /// [`idle_timeout`](Serve::idle_timeout) if that is not set.
     pub fn header_timeout(self, limit: Duration) -> Self {
-        Serve { header_timeout: Some(limit), ..self }
+        Serve { limits: Limits { header: Some(limit), ..self.limits }, ..self }
+    }
+
+    /// Sets how long a connection may wait for its client: without a request, for the next piece of
+    /// a body that its handler reads, or for the client to take more of a response. Such a
+    /// connection is closed. Without this, [`header_timeout`](Serve::header_timeout) is the limit
+    /// between two requests, and there is no limit for the others.
+    pub fn idle_timeout(self, limit: Duration) -> Self {
+        Serve { limits: Limits { idle: Some(limit), ..self.limits }, ..self }
+    }
+
+    /// Sets how many bytes the body of a request may have. A request that announces more is answered
+    /// with the status 413, and the service is not called. If more come without an announcement, the
+    /// handler's read fails. If the handler then fails as well, the answer is 413. Without this,
+    /// there is no such limit, except those of the service itself.
+    pub fn body_limit(self, bytes: usize) -> Self {
+        Serve { limits: Limits { body: Some(bytes), ..self.limits }, ..self }
+    }
+
+    /// Sets how long a client may take for the whole body of a request, from the moment when its
+    /// handler first has to wait for it. The handler's read then fails. Without this, there is no
+    /// such limit.
+    pub fn body_timeout(self, limit: Duration) -> Self {
+        Serve { limits: Limits { body_time: Some(limit), ..self.limits }, ..self }
     }
 
     /// Ends the server once `source` has an item, for instance a
     /// [`Signal`](ecru::signal::Signal): no more connections are accepted, idle ones are closed, and
-    /// those with a request in progress end after its response.
+    /// those with a request in progress end after its response. A client that has just been connected
+    /// has a second for its first request.
     pub fn stop_when(self, source: impl Source + Send + 'l) -> Self {
         Serve { server: self.server.stop_when(source), ..self }
     }
@@ -152,7 +213,7 @@ impl<'l, S> Serve<'l, S> {
     /// # Errors
     /// - Returns the error of a listener that cannot accept any more.
     /// - Returns an error with [`Cancelled`](ecru::Cancelled) if the caller is cancelled.
-    /// - Returns `InvalidInput` for a limit of 0.
+    /// - Returns `InvalidInput` for a limit of 0 connections.
     ///
     /// # Panics
     /// Panics on a thread that runs no tasks.
@@ -162,14 +223,15 @@ impl<'l, S> Serve<'l, S> {
     #[track_caller]
     pub fn run<B>(self) -> io::Result<Served>
     where
-        S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + Sync,
+        S: Service<Request<RequestBody>, Response = Response<B>> + Clone + Send + Sync,
         S::Future: Send,
         S::Error: Into<Box<dyn Error + Send + Sync>>,
         B: Body + Send + 'static,
         B::Data: Send,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
-        let Serve { server, service, limit, header_timeout, grace, on_error } = self;
+        let settings = self.settings();
+        let Serve { server, service, limit, grace, on_error, .. } = self;
         if limit == 0 {
             let text = "a limit of 0 connections serves nothing; pass at least 1 to `limit(..)`";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
@@ -179,26 +241,23 @@ impl<'l, S> Serve<'l, S> {
                 handler(error, peer);
             }
         };
-        let mut builder = http1::Builder::new();
-        builder.header_read_timeout(header_timeout);
-        if header_timeout.is_some() {
-            builder.timer(EcruTimer);
-        }
+        let (stops, stopping) = channel::bounded(0);
+        let stop = Stop { is_stopping: AtomicBool::new(false), stopping };
         let room = Semaphore::new(limit.min(Semaphore::MAX_PERMITS));
         let served = AtomicUsize::new(0);
         let result = ecru::scope(|s| {
-            let (_stops, stopping) = channel::bounded::<Infallible>(0);
+            let (stop, settings, report) = (&stop, &settings, &report);
+            // Its end stops the connections, also by a panic.
+            let _stops = Stops { stop, _stops: stops };
             let accept = |stream: TcpStream, peer| {
                 let permit = room.acquire()?;
                 stream.set_nodelay(true)?;
-                let service = OverTower(service.clone());
-                let connection =
-                    builder.serve_connection(EcruIo::new(stream)?, service).with_upgrades();
-                let (stopping, report) = (stopping.clone(), &report);
                 served.fetch_add(1, Ordering::Relaxed);
+                let place = Place { scope: s, stop, report, peer };
+                let connection = connection::serve(stream, service.clone(), settings, place);
                 s.spawn_future(async move {
                     let _permit = permit;
-                    if let Err(error) = until_over(connection, &stopping).await {
+                    if let Err(error) = connection.await {
                         report(error, Some(peer));
                     }
                 });
@@ -216,86 +275,46 @@ impl<'l, S> Serve<'l, S> {
                     }
                 });
             }
-            // The end of this closure drops the sender, which stops the connections.
             Ok(())
         });
         result.map(|()| Served { connections: served.into_inner() })
+    }
+
+    fn settings(&self) -> Settings {
+        let mut protocols = self.protocols;
+        protocols.http1 |= protocols == Protocols::default();
+        #[cfg(feature = "tls")]
+        let tls = self.tls.clone().map(|mut config| {
+            if config.alpn_protocols.is_empty() {
+                Arc::make_mut(&mut config).alpn_protocols = protocols.names();
+            }
+            config
+        });
+        Settings {
+            limits: self.limits,
+            http1: http1::Builder::new(),
+            protocols,
+            #[cfg(feature = "tls")]
+            tls,
+        }
+    }
+}
+
+/// Stops the connections when it is dropped.
+struct Stops<'s> {
+    stop: &'s Stop,
+    _stops: channel::Sender<std::convert::Infallible>,
+}
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        // Before the sender is dropped, which wakes the connections.
+        self.stop.is_stopping.store(true, Ordering::Release);
     }
 }
 
 impl<S: fmt::Debug> fmt::Debug for Serve<'_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Serve").field("service", &self.service).finish_non_exhaustive()
-    }
-}
-
-/// Drives a connection to its end, which comes soon after the server stops.
-async fn until_over<S, B>(
-    connection: http1::UpgradeableConnection<EcruIo, OverTower<S>>,
-    stopping: &Receiver<Infallible>,
-) -> io::Result<()>
-where
-    S: Service<Request<Incoming>, Response = Response<B>> + Clone,
-    S::Error: Into<Box<dyn Error + Send + Sync>>,
-    B: Body + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<Box<dyn Error + Send + Sync>>,
-{
-    let mut connection = pin!(connection);
-    let (mut stopped, mut is_stopping) = (stopping.to_future(), false);
-    poll_fn(|cx| {
-        if !is_stopping && Pin::new(&mut stopped).poll(cx).is_ready() {
-            is_stopping = true;
-            connection.as_mut().graceful_shutdown();
-        }
-        // The panic hook has reported a panic of the service.
-        match catch_unwind(AssertUnwindSafe(|| connection.as_mut().poll(cx))) {
-            Ok(Poll::Ready(Err(error))) => Poll::Ready(Err(io::Error::other(error))),
-            Ok(outcome) => outcome.map(|_| Ok(())),
-            Err(_) => Poll::Ready(Err(io::Error::other("the service has panicked"))),
-        }
-    })
-    .await
-}
-
-/// A tower service as one of hyper's, which are called by reference and are always ready.
-#[derive(Clone, Debug)]
-struct OverTower<S>(S);
-
-impl<S, R> hyper::service::Service<R> for OverTower<S>
-where
-    S: Service<R> + Clone,
-{
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = Oneshot<S, R>;
-
-    fn call(&self, request: R) -> Oneshot<S, R> {
-        Oneshot::Waiting(self.0.clone(), Some(request))
-    }
-}
-
-/// One call of a service, once the service is ready.
-enum Oneshot<S: Service<R>, R> {
-    Waiting(S, Option<R>),
-    Called(Pin<Box<S::Future>>),
-}
-
-impl<S: Service<R>, R> Unpin for Oneshot<S, R> {}
-
-impl<S: Service<R>, R> Future for Oneshot<S, R> {
-    type Output = Result<S::Response, S::Error>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if let Oneshot::Waiting(service, request) = &mut *self {
-            ready!(service.poll_ready(cx))?;
-            let request = request.take().expect("it is called once");
-            let called = Box::pin(service.call(request));
-            *self = Oneshot::Called(called);
-        }
-        match &mut *self {
-            Oneshot::Called(future) => future.as_mut().poll(cx),
-            Oneshot::Waiting(..) => unreachable!("it was called above"),
-        }
     }
 }

@@ -90,6 +90,20 @@ pub(crate) fn failed(errno: c_int) -> c_int {
     -1
 }
 
+/// Returns `errno`.
+fn errno() -> c_int {
+    // SAFETY: it has no preconditions.
+    let place = unsafe { libc::__errno_location() };
+    // SAFETY: the place belongs to the current thread.
+    unsafe { *place }
+}
+
+/// Returns whether an operation on a futex waits.
+fn waits(operation: c_long) -> bool {
+    let flags = libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME;
+    matches!(operation as c_int & !flags, libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET)
+}
+
 /// Writes an answer to where a caller of libc wants it. Returns what the call returns.
 ///
 /// # Safety
@@ -317,7 +331,14 @@ unsafe extern "C" fn syscall(
     let next = unsafe { mem::transmute::<*mut c_void, Option<Function>>(SYSCALL.address()) };
     let Some(next) = next else { return failed(libc::ENOSYS).into() };
     // SAFETY: the caller's guarantees are those that it needs.
-    unsafe { next(number, a, b, c, d, e, f) }
+    let call = || unsafe { next(number, a, b, c, d, e, f) };
+    if number == libc::SYS_futex && waits(b) && ecru::sim::is_simulated() {
+        // What is done after the call may change its error.
+        let (result, errno) = interposer::blocks(|| (call(), errno()));
+        failed(errno);
+        return result;
+    }
+    call()
 }
 
 /// # Safety

@@ -61,6 +61,8 @@ pub(crate) struct Simulated {
     entropy: Cell<u64>,
     /// The clocks that drift.
     clocks: RefCell<BTreeMap<u16, Drift>>,
+    /// By how many milliseconds wall clocks are ahead, or behind.
+    jumps: RefCell<BTreeMap<u16, i64>>,
     /// Returns the number of the clock of the running code. Set by the layer that starts
     /// simulations.
     here: Cell<fn() -> u16>,
@@ -120,6 +122,7 @@ impl Simulated {
             wall_start: Cell::new(BEGIN),
             entropy: Cell::new(0),
             clocks: RefCell::default(),
+            jumps: RefCell::default(),
             here: Cell::new(|| 0),
             host_of: Cell::new(|_| None),
             ringing: Cell::new(None),
@@ -152,6 +155,16 @@ impl Simulated {
         }
         let clock = self.clock_here();
         self.clocks.try_borrow().ok()?.get(&clock).copied()
+    }
+
+    /// Returns by how many milliseconds the wall clock is ahead that the running code reads.
+    fn jump_here(&self) -> Option<i64> {
+        // Borrowed for the reason above.
+        if self.jumps.try_borrow().ok()?.is_empty() {
+            return None;
+        }
+        let clock = self.clock_here();
+        self.jumps.try_borrow().ok()?.get(&clock).copied()
     }
 
     /// Sets when the simulation begins, before its clock has been moved, and what the wall clock
@@ -290,8 +303,23 @@ pub(crate) fn wall_clock() -> Option<Duration> {
     with(|simulated| {
         let now = simulated.now.get();
         let shown = simulated.drift_here().map_or(now, |drift| drift.shown_at(now));
-        simulated.wall_start.get() + shown.saturating_duration_since(simulated.start.get())
+        let shown =
+            simulated.wall_start.get() + shown.saturating_duration_since(simulated.start.get());
+        match simulated.jump_here() {
+            None => shown,
+            Some(ahead @ 0..) => shown.saturating_add(Duration::from_millis(ahead.unsigned_abs())),
+            Some(behind) => shown.saturating_sub(Duration::from_millis(behind.unsigned_abs())),
+        }
     })
+}
+
+/// Moves the wall clock of a host forward, or back. Its other clock goes on as before.
+pub(crate) fn jump(clock: u16, milliseconds: i64) {
+    with(|simulated| {
+        let mut jumps = simulated.jumps.borrow_mut();
+        let ahead = jumps.entry(clock).or_insert(0);
+        *ahead = ahead.saturating_add(milliseconds);
+    });
 }
 
 /// Returns a number that takes the place of the operating system's randomness. Returns `None`

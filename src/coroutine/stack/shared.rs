@@ -23,7 +23,8 @@ pub(super) fn take(size: usize) -> io::Result<Stack> {
     pool(size)?.take()
 }
 
-fn pool(size: usize) -> io::Result<StackPool> {
+/// Returns the pool of stacks with at least `size` usable bytes.
+pub(super) fn pool(size: usize) -> io::Result<StackPool> {
     // Invalid sizes are reported before they are rounded.
     Geometry::new(size)?;
     let size = size.next_multiple_of(page_size());

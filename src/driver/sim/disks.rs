@@ -31,6 +31,8 @@ pub(super) struct Disks {
     /// The hosts that have crashed. What their tasks still do has no effect.
     down: BTreeSet<HostId>,
     faults: DiskFaults,
+    /// What may go wrong instead with the disks of some hosts.
+    faults_of: BTreeMap<HostId, DiskFaults>,
     /// The op that the driver attempts next.
     attempted: Option<u64>,
     /// The hosts of the syncs under way, by the numbers of their ops.
@@ -52,6 +54,7 @@ impl Default for Disks {
             by_host: BTreeMap::new(),
             down: BTreeSet::new(),
             faults: DiskFaults::NONE,
+            faults_of: BTreeMap::new(),
             attempted: None,
             syncs: BTreeMap::new(),
         }
@@ -85,7 +88,7 @@ impl Disks {
         let now = wall_clock();
         let disk = self.by_host.entry(host).or_insert_with(|| Disk::new(home(), now));
         let mut begun = Vec::new();
-        let faults = &self.faults;
+        let faults = self.faults_of.get(&host).unwrap_or(&self.faults);
         let mut context = Context { now, host, draws, journal, faults, sockets, begun: &mut begun };
         let result = f(disk, &mut context, self.attempted.take());
         self.syncs.extend(begun.iter().map(|(_, op)| (*op, host)));
@@ -112,8 +115,11 @@ impl World {
     /// # Errors
     /// Fails with `EMFILE`.
     pub(super) fn check_descriptors(&self, host: HostId, more: usize) -> io::Result<()> {
-        let DiskFaults { open_files, exhaustion, .. } = self.disks(|disks| disks.faults.clone());
-        if open_files.is_none() && exhaustion <= 0.0 {
+        let is_limited = |disks: &mut Disks| {
+            let faults = disks.faults_of.get(&host).unwrap_or(&disks.faults);
+            faults.open_files.is_some() || faults.exhaustion > 0.0
+        };
+        if !self.disks(is_limited) {
             return Ok(());
         }
         self.disk(host, |disk, context, _| disk.check_room(more, context))
@@ -131,11 +137,16 @@ impl World {
         self.disks(|disks| disks.faults = faults);
     }
 
+    /// Sets what may go wrong with the disk of a host instead.
+    pub(crate) fn set_disk_faults_of(&self, host: HostId, faults: DiskFaults) {
+        self.disks(|disks| disks.faults_of.insert(host, faults));
+    }
+
     /// Ends what may go wrong with the disks by itself. Power failures remain what they are.
     pub(crate) fn calm_disks(&self) {
         self.disks(|disks| {
-            let DiskFaults { tears, reorders, journals_names, .. } = disks.faults;
-            disks.faults = DiskFaults { tears, reorders, journals_names, ..DiskFaults::NONE };
+            disks.faults = disks.faults.calm();
+            disks.faults_of.values_mut().for_each(|faults| *faults = faults.calm());
         });
     }
 

@@ -48,10 +48,18 @@ pub(crate) enum FaultKind {
     Cut,
     /// A chance of the program's own comes true.
     Chance,
+    /// A sync succeeds, and the disk lacks a part of what was written.
+    Lie = AFTER_OTHERS as isize,
+    /// A write goes to another place of its file.
+    Astray,
+    /// A bit of a file has changed by the time it is read.
+    Rot,
+    /// The wall clock of a host is wrong for a while.
+    Jump,
 }
 
 impl FaultKind {
-    pub(crate) const ALL: [FaultKind; 14] = [
+    pub(crate) const ALL: [FaultKind; 18] = [
         FaultKind::Loss,
         FaultKind::Late,
         FaultKind::Twice,
@@ -66,6 +74,10 @@ impl FaultKind {
         FaultKind::Power,
         FaultKind::Cut,
         FaultKind::Chance,
+        FaultKind::Lie,
+        FaultKind::Astray,
+        FaultKind::Rot,
+        FaultKind::Jump,
     ];
 
     /// Returns the word that stands for this kind in traces.
@@ -85,6 +97,10 @@ impl FaultKind {
             FaultKind::Power => "power",
             FaultKind::Cut => "cut",
             FaultKind::Chance => "chance",
+            FaultKind::Lie => "lie",
+            FaultKind::Astray => "astray",
+            FaultKind::Rot => "rot",
+            FaultKind::Jump => "jump",
         }
     }
 }
@@ -107,11 +123,13 @@ pub(crate) struct Struck {
     pub(crate) at: Duration,
 }
 
-/// What is counted and has no fault of its own, as a number after those of the faults.
-const LATENCY: usize = FaultKind::ALL.len();
+/// What is counted and has no fault of its own. A draw depends on the number of its kind, so numbers
+/// never change, and later kinds of faults have those after these.
+const LATENCY: usize = 14;
 const SYNC_LATENCY: usize = LATENCY + 1;
 const POWER_FAILURE: usize = LATENCY + 2;
-const KINDS: usize = LATENCY + 3;
+const AFTER_OTHERS: usize = LATENCY + 3;
+const KINDS: usize = FaultKind::Jump as usize + 1;
 
 /// See the module.
 #[derive(Debug)]

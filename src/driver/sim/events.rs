@@ -1,27 +1,32 @@
 //! What is going to happen, in order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
 /// A queue of events. They are ordered by their times, and those of the same time in the order in
-/// which they were added.
+/// which they were added. Many events have the same time, so those of one time are in one list.
 #[derive(Debug)]
 pub(super) struct Events<E> {
-    queue: BTreeMap<(Instant, u64), E>,
-    next: u64,
+    queue: BTreeMap<Instant, VecDeque<E>>,
+    /// Lists that are empty, kept for their memory.
+    spare: Vec<VecDeque<E>>,
 }
+
+/// The most lists that are kept, and the longest one.
+const MOST_SPARE: usize = 64;
+const LONGEST_SPARE: usize = 64;
 
 impl<E> Default for Events<E> {
     fn default() -> Events<E> {
-        Events { queue: BTreeMap::new(), next: 0 }
+        Events { queue: BTreeMap::new(), spare: Vec::new() }
     }
 }
 
 impl<E> Events<E> {
     /// Adds an event.
     pub(super) fn add(&mut self, when: Instant, event: E) {
-        self.queue.insert((when, self.next), event);
-        self.next += 1;
+        let spare = &mut self.spare;
+        self.queue.entry(when).or_insert_with(|| spare.pop().unwrap_or_default()).push_back(event);
     }
 
     /// Takes back an event that is equal to this one and was added for this time, if it has not
@@ -30,29 +35,42 @@ impl<E> Events<E> {
     where
         E: PartialEq,
     {
-        let mut same = self.queue.range((when, 0)..=(when, u64::MAX));
-        let found = same.find(|(_, other)| *other == event).map(|(key, _)| *key);
-        found.map(|key| self.queue.remove(&key));
+        let Some(same) = self.queue.get_mut(&when) else { return };
+        if let Some(place) = same.iter().position(|other| other == event) {
+            same.remove(place);
+            if same.is_empty() {
+                self.queue.remove(&when);
+            }
+        }
     }
 
     /// Removes the first events as long as `is_moot` returns true for them.
     pub(super) fn skip(&mut self, mut is_moot: impl FnMut(&E) -> bool) {
-        while let Some(first) = self.queue.first_entry()
-            && is_moot(first.get())
-        {
-            first.remove();
+        while let Some(mut first) = self.queue.first_entry() {
+            match first.get().front() {
+                Some(event) if !is_moot(event) => return,
+                Some(_) => drop(first.get_mut().pop_front()),
+                None => drop(first.remove()),
+            }
         }
     }
 
     /// Returns the time of the first event.
     pub(super) fn next(&self) -> Option<Instant> {
-        self.queue.first_key_value().map(|((when, _), _)| *when)
+        self.queue.first_key_value().map(|(when, _)| *when)
     }
 
     /// Takes the first event if its time has come.
     pub(super) fn take_due(&mut self, now: Instant) -> Option<E> {
-        let first = self.queue.first_entry().filter(|first| first.key().0 <= now)?;
-        Some(first.remove())
+        let mut first = self.queue.first_entry().filter(|first| *first.key() <= now)?;
+        let event = first.get_mut().pop_front();
+        if first.get().is_empty() {
+            let list = first.remove();
+            if self.spare.len() < MOST_SPARE && list.capacity() <= LONGEST_SPARE {
+                self.spare.push(list);
+            }
+        }
+        event
     }
 }
 

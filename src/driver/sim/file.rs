@@ -47,9 +47,8 @@ impl File {
     pub(in crate::driver) unsafe fn attempt(&self, op: &Op<'_>) -> io::Result<u32> {
         match self {
             File::Socket(socket) => {
-                socket.operate()?;
                 // SAFETY: the caller's promise, passed on.
-                Ok(unsafe { socket.attempt(op) }?)
+                Ok(unsafe { socket.reach()?.attempt(op) }?)
             }
             // SAFETY: the caller's promise, passed on.
             File::Disk(file) => unsafe { file.attempt(op) },

@@ -118,6 +118,10 @@ pub(crate) enum Incident {
     Drifts {
         parts_per_million: i32,
     },
+    /// Its wall clock shows another time now.
+    Jumps {
+        milliseconds: i64,
+    },
     /// The program notes something: the number of the note.
     Notes(usize),
     /// The run has failed here.

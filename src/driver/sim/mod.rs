@@ -15,10 +15,11 @@
 //! user's code, so the scheduler rings them itself.
 //!
 //! # Ops
-//! The driver leaves a watcher with the file of an op before it attempts the op. So no change is
-//! lost between the attempt and the wait. A change takes the watchers of its side out of the file,
-//! and notes their ops in the world. At its next poll the driver leaves the watchers again, and
-//! attempts these ops, until they end.
+//! The driver attempts an op, and if the op has to wait, leaves a watcher with its file. Nothing else
+//! runs between the two, so no change is lost. A change takes the watchers of its side out of the
+//! file, and notes their ops in the world. At its next poll the driver attempts these ops again,
+//! until they end. A disk has to know the op that begins a sync, so its watcher is left before the
+//! attempt.
 //!
 //! # Descriptors of the kernel
 //! The standard streams are the only ones that a simulation uses. A write to one that is full
@@ -40,10 +41,11 @@ mod world;
 use super::flight::{Flying, InFlight};
 use super::request::perform::unsupported;
 use super::{Completion, Driver, Op, PollTimeout, StartedOp, Thread, Token, Waker};
+use crate::base::hash::HashMap;
 use crate::base::{clock, simulated};
 use crate::task;
-use std::collections::BTreeMap;
 use std::io;
+use std::mem;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -61,11 +63,13 @@ pub(crate) use world::{Trouble, World};
 pub(crate) struct Sim {
     world: Arc<World>,
     /// The ops in flight by their numbers.
-    waiting: BTreeMap<u64, Flying>,
+    waiting: HashMap<u64, Flying>,
     /// The numbers of the ops in flight by their addresses, on which nothing else depends.
-    numbers: BTreeMap<usize, u64>,
+    numbers: HashMap<u64, u64>,
     next: u64,
     done: Vec<Completion>,
+    /// The ops whose files have changed. Empty between two calls, and kept for its memory.
+    news: Vec<u64>,
 }
 
 impl Sim {
@@ -75,8 +79,8 @@ impl Sim {
     /// Panics outside of simulations.
     pub(super) fn open() -> Sim {
         let world = World::current().expect("a simulation has a world");
-        let (waiting, numbers) = (BTreeMap::new(), BTreeMap::new());
-        Sim { world, waiting, numbers, next: 0, done: Vec::new() }
+        let (waiting, numbers) = (HashMap::default(), HashMap::default());
+        Sim { world, waiting, numbers, next: 0, done: Vec::new(), news: Vec::new() }
     }
 
     /// The only thread that wakes the worker is its own, which is then not asleep.
@@ -89,25 +93,32 @@ impl Sim {
         [self.world.next_event(), simulated::next_alarm()].into_iter().flatten().min()
     }
 
-    /// Leaves a watcher for an op, and attempts it. Returns `None` if it has to wait.
+    /// Attempts an op. Leaves a watcher for it and returns `None` if it has to wait.
     ///
     /// # Safety
     /// S3: the op is in flight, or is about to be.
     unsafe fn attempt(&self, number: u64, flight: &InFlight<'_>) -> Option<Completion> {
         let file = flight.op().descriptor().file()?;
         let watcher = Watcher::Op(number);
-        file.watch(flight.op().interest(), watcher.clone());
+        let is_of_disk = matches!(file, File::Disk(_));
+        if is_of_disk {
+            file.watch(flight.op().interest(), watcher.clone());
+        }
         // SAFETY: S3, the caller's promise.
         let completion = unsafe { flight.resume() };
-        if completion.is_some() {
-            file.unwatch(&watcher);
+        match completion {
+            None if !is_of_disk => file.watch(flight.op().interest(), watcher),
+            Some(_) if is_of_disk => file.unwatch(&watcher),
+            _ => {}
         }
         completion
     }
 
     /// Attempts the ops whose files have changed.
     fn hear(&mut self) {
-        for number in self.world.take_news() {
+        self.world.take_news(&mut self.news);
+        let mut news = mem::take(&mut self.news);
+        for number in news.drain(..) {
             // An op that has ended may still be in the list.
             let Some(&flying) = self.waiting.get(&number) else { continue };
             // SAFETY: S3: an op in the map is in flight.
@@ -119,11 +130,12 @@ impl Sim {
                 self.done.push(completion);
             }
         }
+        self.news = news;
     }
 }
 
-fn address(flight: &InFlight<'_>) -> usize {
-    std::ptr::from_ref(flight).addr()
+fn address(flight: &InFlight<'_>) -> u64 {
+    std::ptr::from_ref(flight).addr() as u64
 }
 
 impl Driver for Sim {
@@ -158,15 +170,15 @@ impl Driver for Sim {
 
     fn poll(&mut self, wait: PollTimeout, completions: &mut Vec<Completion>) -> io::Result<()> {
         self.hear();
-        let limit = match wait {
-            _ if !self.done.is_empty() => Some(clock::common_now()),
-            PollTimeout::Poll => Some(clock::common_now()),
-            // Beyond the end of time there is nothing to wait for.
-            PollTimeout::For(limit) => clock::common_now().checked_add(limit),
-            PollTimeout::Forever => None,
-        };
-        if let Some(time) = [limit, self.next()].into_iter().flatten().min() {
-            simulated::advance_to(time);
+        if wait != PollTimeout::Poll && self.done.is_empty() {
+            let limit = match wait {
+                // Beyond the end of time there is nothing to wait for.
+                PollTimeout::For(limit) => clock::common_now().checked_add(limit),
+                PollTimeout::Poll | PollTimeout::Forever => None,
+            };
+            if let Some(time) = [limit, self.next()].into_iter().flatten().min() {
+                simulated::advance_to(time);
+            }
         }
         self.world.happen();
         self.hear();

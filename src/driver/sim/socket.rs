@@ -69,9 +69,9 @@ impl SocketFile {
         world.network(|network, ctx| f(network, ctx, self.id))
     }
 
-    /// Counts an operation, which may be the one that is to fail.
-    pub(super) fn operate(&self) -> io::Result<()> {
-        self.world.upgrade().map_or(Ok(()), |world| world.operate())
+    /// Finds the world, for an op. The world of a simulation that has ended knows no socket.
+    pub(super) fn reach(&self) -> Outcome<Reached> {
+        Ok(Reached { world: self.world.upgrade().ok_or(Errno::CANCELED)?, id: self.id })
     }
 
     pub(super) fn watch(&self, side: Interest, watcher: Watcher) {
@@ -112,24 +112,43 @@ impl SocketFile {
         let flags = rustix::net::SocketFlags::CLOEXEC | rustix::net::SocketFlags::NONBLOCK;
         Ok(rustix::net::socket_with(family, SocketType::STREAM, flags, None)?)
     }
+}
+
+/// A socket with its world, for as long as an op takes.
+#[derive(Debug)]
+pub(super) struct Reached {
+    world: Arc<World>,
+    id: Id,
+}
+
+impl Reached {
+    /// Counts an operation, which may be the one that is to fail.
+    fn operate(&self) -> Outcome<()> {
+        self.world.operation(|_, _| Ok(()))
+    }
+
+    /// Calls `f` with the network.
+    fn network<T>(&self, f: impl FnOnce(&mut Network, &mut Ctx<'_>, Id) -> T) -> T {
+        self.world.network(|network, ctx| f(network, ctx, self.id))
+    }
 
     fn receive(&self, buffers: &mut [IoSliceMut<'_>], flags: i32) -> Outcome<Received> {
         let peek = flags & libc::MSG_PEEK != 0;
-        self.network(|network, ctx, id| network.receive(ctx, id, buffers, peek))
+        self.world.operation(|network, ctx| network.receive(ctx, self.id, buffers, peek))
     }
 
     fn send(&self, buffers: &[IoSlice<'_>], to: Option<&Name>) -> Outcome<usize> {
-        self.network(|network, ctx, id| network.send(ctx, id, buffers, to))
+        self.world.operation(|network, ctx| network.send(ctx, self.id, buffers, to))
     }
 
     /// Returns the error for a name that no Unix socket has. A file that is none refuses.
     fn about_path(&self, error: Errno, to: &Name) -> Errno {
         let Name::Unix(UnixName::Path(path)) = to else { return error };
         let path = Path::new(OsStr::from_bytes(path));
-        let Some(world) = self.world.upgrade().filter(|_| error == Errno::NOENT) else {
+        if error != Errno::NOENT {
             return error;
-        };
-        let found = world.with_disk(|disk, _| disk.look(path, true));
+        }
+        let found = self.world.with_disk(|disk, _| disk.look(path, true));
         found.map_or(error, |_| Errno::CONNREFUSED)
     }
 
@@ -140,12 +159,11 @@ impl SocketFile {
     /// Checks that the host may have a descriptor of the next connection to accept. A listener
     /// without such a connection waits in any case.
     fn check_descriptors(&self) -> Outcome<()> {
-        let world = self.world.upgrade().ok_or(Errno::CANCELED)?;
         let read = Interest::Read;
-        let (host, waits) = world.network(|network, ctx| {
-            Ok::<_, Errno>((network.host_of(self.id)?, network.is_ready(ctx, self.id, read)?))
+        let (host, waits) = self.network(|network, ctx, id| {
+            Ok::<_, Errno>((network.host_of(id)?, network.is_ready(ctx, id, read)?))
         })?;
-        let checked = if waits { world.check_descriptors(host, 1) } else { Ok(()) };
+        let checked = if waits { self.world.check_descriptors(host, 1) } else { Ok(()) };
         checked.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::MFILE))
     }
 
@@ -155,72 +173,43 @@ impl SocketFile {
     /// Everything that the op points to is valid for this call, and no other code accesses it
     /// meanwhile.
     pub(super) unsafe fn attempt(&self, op: &Op<'_>) -> Outcome<u32> {
-        let count = |count: usize| u32::try_from(count).map_err(|_| Errno::INVAL);
         match *op {
             Op::Recv { buf, len, flags, .. } => {
                 // SAFETY: the caller promises a buffer of this length. (It is only written to.)
                 let buffer = unsafe { slice::from_raw_parts_mut(buf, len as usize) };
-                count(self.receive(&mut [IoSliceMut::new(buffer)], flags)?.count)
+                counted(self.receive(&mut [IoSliceMut::new(buffer)], flags)?.count)
             }
             Op::Read { buf, len, .. } => {
                 // SAFETY: the caller promises a buffer of this length. (It is only written to.)
                 let buffer = unsafe { slice::from_raw_parts_mut(buf, len as usize) };
-                count(self.receive(&mut [IoSliceMut::new(buffer)], 0)?.count)
+                counted(self.receive(&mut [IoSliceMut::new(buffer)], 0)?.count)
             }
             Op::Send { buf, len, .. } | Op::Write { buf, len, .. } => {
                 // SAFETY: the caller promises a buffer of this length.
                 let bytes = unsafe { slice::from_raw_parts(buf, len as usize) };
-                count(self.send(&[IoSlice::new(bytes)], None)?)
+                counted(self.send(&[IoSlice::new(bytes)], None)?)
             }
             Op::ReadVectored { buffers, count: number, .. } => {
                 // SAFETY: the caller promises valid buffers.
                 let buffers = unsafe { parts_mut(buffers.cast_mut(), number as usize) };
-                count(self.receive(buffers, 0)?.count)
+                counted(self.receive(buffers, 0)?.count)
             }
             Op::WriteVectored { buffers, count: number, .. } => {
                 // SAFETY: the caller promises valid buffers.
-                count(self.send(unsafe { parts(buffers, number as usize) }, None)?)
+                counted(self.send(unsafe { parts(buffers, number as usize) }, None)?)
             }
-            Op::RecvMsg { message, flags, .. } => {
-                // SAFETY: the caller promises a message whose parts are all valid.
-                let buffers = unsafe { buffers_mut(message) };
-                let received = self.receive(buffers, flags)?;
-                let domain = if received.from.is_some() { self.domain().ok() } else { None };
-                let from = domain.zip(received.from).map(|(domain, name)| domain.write(&name));
-                // SAFETY: the caller promises a message whose parts are all valid.
-                unsafe { set_sender(message, from.as_ref(), received.is_cut) };
-                count(received.count)
-            }
-            Op::SendMsg { message, .. } => {
-                // SAFETY: the caller promises a message whose parts are all valid.
-                let to = unsafe { receiver(message) };
-                let to = to.map(|raw| self.domain()?.read(&raw)).transpose()?;
-                // SAFETY: the caller promises a message whose parts are all valid.
-                let sent = self.send(unsafe { buffers(message) }, to.as_ref());
-                count(sent.map_err(|error| match &to {
-                    Some(to) => self.about_path(error, to),
-                    None => error,
-                })?)
-            }
-            Op::Accept { address, length, .. } => {
-                self.check_descriptors()?;
-                let (Id(number), from) = self.network(|network, _, id| network.accept(id))?;
-                let raw = self.domain()?.write(&from);
-                // SAFETY: the caller promises room for an address.
-                let copied = unsafe { copy_address(&raw, address.cast(), raw.length) };
-                // SAFETY: the caller promises room for its length.
-                unsafe { length.write(copied) };
-                Ok(number)
-            }
+            // SAFETY: the caller's promise, passed on.
+            Op::RecvMsg { message, flags, .. } => unsafe { self.receive_message(message, flags) },
+            // SAFETY: the caller's promise, passed on.
+            Op::SendMsg { message, .. } => unsafe { self.send_message(message) },
+            // SAFETY: the caller's promise, passed on.
+            Op::Accept { address, length, .. } => unsafe { self.accept(address.cast(), length) },
             Op::Connect { address, length, .. } => {
-                // SAFETY: the caller promises an address of this length.
-                let raw = unsafe { read_address(address.cast(), length) };
-                let to = self.domain()?.read(&raw)?;
-                let connected = self.network(|network, ctx, id| network.connect(ctx, id, &to));
-                connected.map_err(|error| self.about_path(error, &to))?;
-                Ok(0)
+                // SAFETY: the caller's promise, passed on.
+                unsafe { self.connect(address.cast(), length) }
             }
             Op::Readiness { interest, .. } => {
+                self.operate()?;
                 let is_ready =
                     self.network(|network, ctx, id| network.is_ready(ctx, id, interest))?;
                 if !is_ready {
@@ -231,6 +220,71 @@ impl SocketFile {
             Op::File(_) => Err(Errno::OPNOTSUPP),
         }
     }
+
+    // Addresses are large. In functions of their own, they are not on the stacks of tasks that read
+    // and write.
+
+    /// # Safety
+    /// The message is valid with all its parts, and no other code accesses it.
+    #[inline(never)]
+    unsafe fn receive_message(&self, message: *mut libc::msghdr, flags: i32) -> Outcome<u32> {
+        // SAFETY: the caller promises a message whose parts are all valid.
+        let buffers = unsafe { buffers_mut(message) };
+        let received = self.receive(buffers, flags)?;
+        let domain = if received.from.is_some() { self.domain().ok() } else { None };
+        let from = domain.zip(received.from).map(|(domain, name)| domain.write(&name));
+        // SAFETY: the caller promises a message whose parts are all valid.
+        unsafe { set_sender(message, from.as_ref(), received.is_cut) };
+        counted(received.count)
+    }
+
+    /// # Safety
+    /// The message is valid with all its parts.
+    #[inline(never)]
+    unsafe fn send_message(&self, message: *const libc::msghdr) -> Outcome<u32> {
+        // SAFETY: the caller promises a message whose parts are all valid.
+        let to = unsafe { receiver(message) };
+        let to = to.map(|raw| self.domain()?.read(&raw)).transpose()?;
+        // SAFETY: the caller promises a message whose parts are all valid.
+        let sent = self.send(unsafe { buffers(message) }, to.as_ref());
+        counted(sent.map_err(|error| match &to {
+            Some(to) => self.about_path(error, to),
+            None => error,
+        })?)
+    }
+
+    /// # Safety
+    /// There is room for an address of this length, and for its length.
+    #[inline(never)]
+    unsafe fn accept(&self, address: *mut u8, length: *mut libc::socklen_t) -> Outcome<u32> {
+        self.operate()?;
+        self.check_descriptors()?;
+        let (Id(number), from) = self.network(|network, _, id| network.accept(id))?;
+        let raw = self.domain()?.write(&from);
+        // SAFETY: the caller promises room for an address.
+        let copied = unsafe { copy_address(&raw, address, raw.length) };
+        // SAFETY: the caller promises room for its length.
+        unsafe { length.write(copied) };
+        Ok(number)
+    }
+
+    /// # Safety
+    /// There is an address of this length.
+    #[inline(never)]
+    unsafe fn connect(&self, address: *const u8, length: libc::socklen_t) -> Outcome<u32> {
+        self.operate()?;
+        // SAFETY: the caller promises an address of this length.
+        let raw = unsafe { read_address(address, length) };
+        let to = self.domain()?.read(&raw)?;
+        let connected = self.network(|network, ctx, id| network.connect(ctx, id, &to));
+        connected.map_err(|error| self.about_path(error, &to))?;
+        Ok(0)
+    }
+}
+
+/// Returns a number of bytes as the result of an op.
+fn counted(count: usize) -> Outcome<u32> {
+    u32::try_from(count).map_err(|_| Errno::INVAL)
 }
 
 /// Returns the buffers of a message to receive.

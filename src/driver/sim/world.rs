@@ -11,11 +11,12 @@ use super::disk::{self, Disk};
 use super::disks::Disks;
 use super::events::Events;
 use super::file::{Inode, Lent};
-use super::network::{self, Ctx, HostId, Network};
+use super::network::{self, Ctx, HostId, Network, Outcome};
 use super::{DrawnFault, Draws, Entry, FaultKind, Incident, Journal, Struck, mix};
 use crate::base::alarm::Ring;
 use crate::base::random::Generator;
 use crate::base::{clock, simulated};
+use rustix::io::Errno;
 
 /// See the module. It is shared because descriptors name parts of it, and descriptors may be sent
 /// to other threads. In a simulation, only its own thread uses it, so the lock is always free.
@@ -72,12 +73,12 @@ impl Trouble {
         }
     }
 
-    fn error(self) -> io::Error {
-        io::Error::from_raw_os_error(match self {
-            Trouble::Device => libc::EIO,
-            Trouble::Full => libc::EMFILE,
-            Trouble::InUse => libc::EADDRINUSE,
-        })
+    fn error(self) -> Errno {
+        match self {
+            Trouble::Device => Errno::IO,
+            Trouble::Full => Errno::MFILE,
+            Trouble::InUse => Errno::ADDRINUSE,
+        }
     }
 }
 
@@ -182,13 +183,21 @@ impl World {
     /// # Errors
     /// Fails with that error if this is the operation that was [chosen](World::fail_operation).
     pub(super) fn operate_or(&self, trouble: Trouble) -> io::Result<()> {
+        self.state().operate(trouble).map_err(io::Error::from)
+    }
+
+    /// Counts an operation on the network, and calls `f` with it if the operation is not the one
+    /// that is to fail.
+    ///
+    /// # Errors
+    /// Fails with `EIO` if it is, and with the errors of `f`.
+    pub(super) fn operation<T>(
+        &self,
+        f: impl FnOnce(&mut Network, &mut Ctx<'_>) -> Outcome<T>,
+    ) -> Outcome<T> {
         let mut state = self.state();
-        state.operations += 1;
-        if state.failing != Some(state.operations) {
-            return Ok(());
-        }
-        state.has_failed = Some(trouble);
-        Err(trouble.error())
+        state.operate(Trouble::Device)?;
+        state.network(clock::common_now(), f)
     }
 
     /// Chooses the I/O operation that fails, counted from 1.
@@ -276,17 +285,20 @@ impl World {
 
     /// Makes everything happen that is due.
     pub(super) fn happen(&self) {
-        loop {
-            let mut state = self.state();
-            let Some(event) = state.events.take_due(clock::common_now()) else { return };
+        let now = clock::common_now();
+        let mut state = self.state();
+        while let Some(event) = state.events.take_due(now) {
             state.happened += 1;
-            drop(state);
             match event {
-                Event::Network(event) => self.network(|network, ctx| network.happen(ctx, event)),
+                Event::Network(event) => state.network(now, |network, ctx| {
+                    network.happen(ctx, event);
+                }),
                 Event::Sync(op) => {
+                    drop(state);
                     if self.finish_sync(op) {
                         self.note_news(vec![op]);
                     }
+                    state = self.state();
                 }
             }
         }
@@ -294,26 +306,7 @@ impl World {
 
     /// Calls `f` with the network. Then tells those that watch what has changed.
     pub(crate) fn network<T>(&self, f: impl FnOnce(&mut Network, &mut Ctx<'_>) -> T) -> T {
-        let mut guard = self.state();
-        let state = &mut *guard;
-        let WorldState { draws, journal, later, withdrawn, woken, .. } = state;
-        let now = clock::common_now();
-        let mut ctx = Ctx { now, draws, journal, later, withdrawn, woken };
-        let result = f(&mut state.network, &mut ctx);
-        for (when, event) in state.later.drain(..) {
-            state.events.add(when, Event::Network(event));
-        }
-        for (when, event) in state.withdrawn.drain(..) {
-            state.events.withdraw(when, &Event::Network(event));
-        }
-        for watcher in state.woken.drain(..) {
-            match watcher {
-                Watcher::Op(number) => state.news.push(number),
-                // The scheduler rings it, because that may run the user's code.
-                Watcher::Ring(what) => simulated::ring_soon(what),
-            }
-        }
-        result
+        self.state().network(clock::common_now(), f)
     }
 
     /// Calls `f` with the disk of a host, and with the number of the op that the driver attempts,
@@ -373,9 +366,51 @@ impl World {
         self.restart_disk(host);
     }
 
-    /// Takes the ops whose files have changed.
-    pub(super) fn take_news(&self) -> Vec<u64> {
-        mem::take(&mut self.state().news)
+    /// Moves the ops whose files have changed to a list, which is empty.
+    pub(super) fn take_news(&self, to: &mut Vec<u64>) {
+        mem::swap(&mut self.state().news, to);
+    }
+}
+
+impl WorldState {
+    /// Counts an operation, which fails if it is the one that is to fail.
+    fn operate(&mut self, trouble: Trouble) -> Outcome<()> {
+        self.operations += 1;
+        if self.failing != Some(self.operations) {
+            return Ok(());
+        }
+        self.has_failed = Some(trouble);
+        Err(trouble.error())
+    }
+
+    /// Calls `f` with the network, as [`World::network`] does.
+    fn network<T>(&mut self, now: Instant, f: impl FnOnce(&mut Network, &mut Ctx<'_>) -> T) -> T {
+        let WorldState { draws, journal, later, withdrawn, woken, .. } = self;
+        let mut ctx = Ctx { now, draws, journal, later, withdrawn, woken };
+        let result = f(&mut self.network, &mut ctx);
+        if !(self.later.is_empty() && self.withdrawn.is_empty() && self.woken.is_empty()) {
+            self.settle();
+        }
+        result
+    }
+
+    /// Takes over what a call of the network has left. A function of its own, so that its variables
+    /// are not on the stacks of tasks while they call the network.
+    #[inline(never)]
+    fn settle(&mut self) {
+        for (when, event) in self.later.drain(..) {
+            self.events.add(when, Event::Network(event));
+        }
+        for (when, event) in self.withdrawn.drain(..) {
+            self.events.withdraw(when, &Event::Network(event));
+        }
+        for watcher in self.woken.drain(..) {
+            match watcher {
+                Watcher::Op(number) => self.news.push(number),
+                // The scheduler rings it, because that may run the user's code.
+                Watcher::Ring(what) => simulated::ring_soon(what),
+            }
+        }
     }
 }
 

@@ -116,14 +116,14 @@ fn two_of(make: fn() -> (Sender<u32>, Receiver<u32>)) -> [(Sender<u32>, Receiver
 #[test]
 fn select_42_default_is_taken_only_if_no_arm_was_ready_at_one_moment_between_threads_slow() {
     for make in [(|| channel::bounded(1)) as fn() -> _, channel::unbounded] {
-        while_a_value_moves(&two_of(make), 5_000, |first, second| {
+        while_a_value_moves(&two_of(make), 2_000, |first, second| {
             select! {
                 recv(first) -> got => got.is_ok(),
                 recv(second) -> got => got.is_ok(),
                 default => false,
             }
         });
-        while_a_value_moves(&two_of(make), 5_000, |first, second| {
+        while_a_value_moves(&two_of(make), 2_000, |first, second| {
             select! {
                 recv(first) -> got => got.is_ok(),
                 recv(second) -> got => got.is_ok(),
@@ -136,7 +136,7 @@ fn select_42_default_is_taken_only_if_no_arm_was_ready_at_one_moment_between_thr
 #[test]
 fn select_42_default_is_taken_only_if_no_arm_was_ready_at_one_moment_dynamic_slow() {
     for make in [(|| channel::bounded(1)) as fn() -> _, channel::unbounded] {
-        while_a_value_moves(&two_of(make), 5_000, |first, second| {
+        while_a_value_moves(&two_of(make), 2_000, |first, second| {
             let mut choice = Select::new();
             let indices = [choice.recv(first), choice.recv(second)];
             match choice.try_select() {
@@ -145,7 +145,7 @@ fn select_42_default_is_taken_only_if_no_arm_was_ready_at_one_moment_dynamic_slo
                 Err(TrySelectError) => false,
             }
         });
-        while_a_value_moves(&two_of(make), 5_000, |first, second| {
+        while_a_value_moves(&two_of(make), 2_000, |first, second| {
             let mut choice = Select::new();
             choice.recv(first);
             choice.recv(second);

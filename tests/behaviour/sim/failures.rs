@@ -232,6 +232,35 @@ fn sim_378_a_foreign_wake_up_that_comes_late() {
     panic!("no round has noticed the thread");
 }
 
+/// - given: a task that starts a thread, and waits for what the thread sends much later
+/// - when: nothing else would wake it
+/// - then: the run fails with `Foreign`, and not as a deadlock, if the thread comes within half a
+///   second; without the message it is a deadlock when the thread has ended
+#[test]
+fn sim_402_a_thread_that_a_task_has_started_is_waited_for_slow() {
+    let run = |sends: bool| {
+        Simulation::new(1).run(move || {
+            let (tx, rx) = channel::bounded(1);
+            std::thread::spawn(move || {
+                std::thread::sleep(ms(50));
+                if sends {
+                    let _ = tx.send(7);
+                } else {
+                    let _kept = std::mem::ManuallyDrop::new(tx);
+                }
+            });
+            rx.recv().map(drop)
+        })
+    };
+    for _ in 0..3 {
+        let report = run(true);
+        let Err(Failure::Foreign { call }) = &report.result else { panic!("{report}") };
+        assert!(call.contains("ended the wait of task #0"), "{call}");
+    }
+    let report = run(false);
+    assert!(matches!(report.result, Err(Failure::Deadlock(_))), "{report}");
+}
+
 /// - given: a run that has failed, and whose tasks are therefore cancelled
 /// - when: they panic because of that, or ignore it
 /// - then: nothing is printed; the report is the failure

@@ -69,7 +69,7 @@ fn sim_26_stuck_slow() {
             });
         });
         match &report.result {
-            Err(Failure::Stuck { task }) if task.contains("'slow'") => {
+            Err(Failure::Stuck { task, .. }) if task.contains("'slow'") => {
                 assert!(task.contains(file!()), "{task}");
                 return;
             }

@@ -9,6 +9,7 @@ mod interleavings;
 mod last_words;
 mod limits;
 mod messages;
+mod own_faults;
 mod same;
 mod sizeable;
 mod time;

@@ -299,7 +299,7 @@ fn source_42_each_ready_source_of_a_race_has_the_same_chance() {
             let indexed = source::race_indexed((0..length).map(all));
             let take = |look: &dyn Fn() -> usize| {
                 let mut counts = [0; 3];
-                for _ in 0..6_000 {
+                for _ in 0..3_000 {
                     let taken = look();
                     counts[places.iter().position(|place| *place == taken).unwrap()] += 1;
                     sender.send(7).unwrap();

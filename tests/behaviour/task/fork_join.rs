@@ -9,7 +9,7 @@ use ecru::{JoinError, par};
 use crate::common::resident_bytes;
 use crate::support::{OnDrop, Watchdog, alone, ms, run_on};
 
-const LEVELS: u32 = 17;
+const LEVELS: u32 = 15;
 /// A depth that would take longer than the life of the universe, so something has to end it.
 const ENDLESS: u32 = 100;
 
@@ -73,7 +73,7 @@ fn megabytes(body: impl FnOnce()) -> usize {
 }
 
 /// - given: one worker, or two
-/// - when: trees of a quarter of a million tasks are joined in spawn order, by `join!`, `join_all`,
+/// - when: trees of 65,000 tasks are joined in spawn order, by `join!`, `join_all`,
 ///   `par::map`, `s.map`
 /// - then: memory grows by less than 16 MB
 #[cfg(not(ecru_baton))] // as many threads as tasks

@@ -36,7 +36,7 @@ enum Form {
 const SEEDS: u64 = 1000;
 
 /// The number of seeds that a repaired program has to pass by each strategy, if the environment does
-/// not name another one. `.ci/long` tries 1,000.
+/// not name another one. `.ci/long` tries 2,000.
 const USUAL_SEEDS: u64 = 200;
 
 const STRATEGIES: [Strategy; 2] = [Strategy::Random, Strategy::Pct { depth: 3 }];

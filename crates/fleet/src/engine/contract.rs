@@ -51,7 +51,9 @@ fn lease(lease: Duration) -> Changes {
 
 fn send(queue: &dyn EngineQueue, id: &str, is_named: bool) -> io::Result<Sending> {
     let sending = is_named.then_some(id);
-    Ok(queue.begin_send(id, Bytes::copy_from_slice(id.as_bytes()), sending)?.wait()?)
+    Ok(queue
+        .begin_send(id, Bytes::copy_from_slice(id.as_bytes()), sending, Duration::ZERO)?
+        .wait()?)
 }
 
 fn new(queue: &dyn EngineQueue, id: &str) -> io::Result<()> {
@@ -65,7 +67,7 @@ fn next(pull: &dyn Pull) -> io::Result<Delivery> {
 }
 
 fn claim(job: &Delivery) -> io::Result<()> {
-    assert_eq!(job.lease.begin()?, job.begun + 1);
+    assert_eq!(job.lease.begin(false)?, job.begun + 1);
     assert!(job.lease.claim()?);
     Ok(())
 }
@@ -179,6 +181,43 @@ fn a_lease_is_renewed_slow() {
 }
 
 #[test]
+fn attempts_of_a_holder_that_is_certain_count_slow() {
+    each(|engine| {
+        let queue = open(engine, lease(Duration::from_millis(100)))?;
+        let pull = queue.pull(2)?;
+        new(&*queue, "a")?;
+        let first = next(&*pull)?;
+        assert_eq!((first.begun, first.lease.begin(true)?), (0, 1));
+        // It is as certain as before, and after a while not any more.
+        assert_eq!((first.lease.begin(true)?, first.lease.begin(true)?), (1, 1));
+        let second = next(&*pull)?;
+        assert_eq!((second.begun, second.lease.begin(false)?), (1, 2));
+        assert!(!first.lease.claim()? && second.lease.claim()?);
+        second.lease.done()?;
+        drop((first, second));
+
+        new(&*queue, "a")?;
+        let first = next(&*pull)?;
+        assert_eq!(first.lease.begin(true)?, 1);
+        first.lease.count()?;
+        assert!(!first.lease.must_count());
+        first.lease.give_back(Duration::ZERO);
+        let second = next(&*pull)?;
+        assert_eq!(second.begun, 1);
+        done(&second)?;
+        drop((first, second));
+
+        // Its lease has ended, and no one has begun since.
+        new(&*queue, "a")?;
+        let (first, second) = (next(&*pull)?, next(&*pull)?);
+        assert_eq!(first.lease.begin(true)?, 1);
+        assert_eq!(first.lease.begin(false)?, 1);
+        assert!(first.lease.claim()? && second.lease.begin(false).is_err());
+        first.lease.done()
+    });
+}
+
+#[test]
 fn the_last_holder_that_has_begun_settles_slow() {
     each(|engine| {
         let queue = open(engine, lease(Duration::from_millis(100)))?;
@@ -191,23 +230,23 @@ fn the_last_holder_that_has_begun_settles_slow() {
             match late {
                 // It has begun, and another one has begun since.
                 0 => {
-                    assert_eq!(first.lease.begin()?, 1);
-                    assert_eq!(second.lease.begin()?, 2);
+                    assert_eq!(first.lease.begin(false)?, 1);
+                    assert_eq!(second.lease.begin(false)?, 2);
                     assert!(!first.lease.claim()?);
                     assert!(second.lease.claim()?);
                     assert!(!first.lease.claim()? && second.lease.claim()?);
                 }
                 // It has not begun, and the other one has.
                 1 => {
-                    assert_eq!(second.lease.begin()?, 1);
-                    assert!(first.lease.begin().is_err_and(expired));
+                    assert_eq!(second.lease.begin(false)?, 1);
+                    assert!(first.lease.begin(false).is_err_and(expired));
                     assert!(second.lease.claim()?);
                 }
                 // It has settled the job before the other one begins.
                 _ => {
-                    assert_eq!(first.lease.begin()?, 1);
+                    assert_eq!(first.lease.begin(false)?, 1);
                     assert!(first.lease.claim()?);
-                    assert!(second.lease.begin().is_err());
+                    assert!(second.lease.begin(false).is_err());
                     first.lease.done()?;
                     continue;
                 }

@@ -150,6 +150,8 @@ pub(crate) struct Counts {
     pub(crate) running: u64,
     /// Those of `running` that were handed out more than once.
     pub(crate) redelivered: u64,
+    /// Jobs that are done, and that the servers list as stored all the same.
+    pub(crate) ghosts: u64,
     /// Jobs among the dead.
     pub(crate) dead: u64,
     /// The sequence number of the last of the dead, or 0 if there was never one.
@@ -166,9 +168,18 @@ pub(crate) trait EngineQueue: Send + Sync {
     /// job alone and is never used for another one. An engine that remembers recent messages uses it
     /// to refuse a repetition (`Already`) even when the first one has been settled.
     ///
+    /// The job is handed out no sooner than `after` its storing. Until then it counts as queued or
+    /// as running.
+    ///
     /// May wait for a place among the unacknowledged messages. If that wait is cancelled, nothing
     /// is stored and the error is the cancellation.
-    fn begin_send(&self, id: &str, payload: Bytes, sending: Option<&str>) -> io::Result<BoxSource>;
+    fn begin_send(
+        &self,
+        id: &str,
+        payload: Bytes,
+        sending: Option<&str>,
+        after: Duration,
+    ) -> io::Result<BoxSource>;
 
     /// Begins to take jobs. At most `window` deliveries of this pull are alive at once. The engine
     /// may ask for that many ahead of [`Pull::next`], so a delivery's lease may have begun before
@@ -260,6 +271,8 @@ pub(crate) struct Delivery {
     /// When it arrived here, by `ecru::time::now`. The lease began no earlier than this minus the
     /// time of the transport. If the engine held it back, this is when it was received.
     pub(crate) received: Instant,
+    /// When it was asked for: the lease began after that. `None` if that is not known.
+    pub(crate) requested: Option<Instant>,
     /// Its lease.
     pub(crate) lease: Box<dyn Lease>,
 }
@@ -272,13 +285,35 @@ pub(crate) struct Delivery {
 ///
 /// Each job has one holder that settles it. `begin` says that its holder is the one, unless another
 /// one begins later. `claim` says so for good.
+///
+/// A holder is *certain* while no one else can have been handed the job: it was handed out to it for
+/// the first time, and its lease has not ended, counted from the [request](Delivery::requested).
 pub(crate) trait Lease: Send + Sync {
     /// Stores that the work on the job begins here, and returns how often it has begun, this time
-    /// included. Confirmed. Called once.
+    /// included. Confirmed. It is repeated if the holder was certain and is not any more before it
+    /// begins.
     ///
     /// The error is a [`LeaseLost`](crate::LeaseLost) if a job that was handed out later has begun,
     /// or if the job is settled.
-    fn begin(&self) -> io::Result<u32>;
+    fn begin(&self, is_certain: bool) -> io::Result<u32>;
+
+    /// Returns whether [`count`](Lease::count) is to be called, if this holder does not settle the
+    /// job. Until then, or the end of the process, the attempt counts anyway.
+    fn must_count(&self) -> bool {
+        false
+    }
+
+    /// Stores for good that the work has begun here. Before the job is returned to the queue, and
+    /// when it is lost.
+    fn count(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Removes the job without a claim, for a holder that is certain. If it is certain after `true`,
+    /// too, it has settled the job. Otherwise it must `claim`.
+    fn done_if_certain(&self) -> bool {
+        false
+    }
 
     /// Stores that this holder settles the job, after it has begun. Confirmed: after `true` the job
     /// is never begun again, and after `false` this holder must not remove it. A repetition returns
@@ -289,7 +324,7 @@ pub(crate) trait Lease: Send + Sync {
     fn begin_renew(&self) -> io::Result<Box<dyn Renewal>>;
 
     /// Removes the job from the queue, after `claim` has returned `true`. Confirmed: after `Ok` it
-    /// is never handed out again.
+    /// is never handed out again. It may have been removed before.
     fn done(&self) -> io::Result<()>;
 
     /// Returns the job to the queue, to be handed out again no sooner than after `delay`. Confirmed.

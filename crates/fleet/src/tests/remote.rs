@@ -75,11 +75,17 @@ struct RemoteQueue {
 }
 
 impl EngineQueue for RemoteQueue {
-    fn begin_send(&self, id: &str, payload: Bytes, sending: Option<&str>) -> io::Result<BoxSource> {
+    fn begin_send(
+        &self,
+        id: &str,
+        payload: Bytes,
+        sending: Option<&str>,
+        after: Duration,
+    ) -> io::Result<BoxSource> {
         if self.link.is_cut() {
             return Ok(Box::new(ecru::source::ready(engine::Sending::Unknown)));
         }
-        self.queue.begin_send(id, payload, sending)
+        self.queue.begin_send(id, payload, sending, after)
     }
 
     fn pull(&self, window: usize) -> io::Result<Box<dyn Pull>> {
@@ -165,9 +171,9 @@ struct RemoteLease {
 }
 
 impl Lease for RemoteLease {
-    fn begin(&self) -> io::Result<u32> {
+    fn begin(&self, is_certain: bool) -> io::Result<u32> {
         self.link.check()?;
-        self.lease.begin()
+        self.lease.begin(is_certain)
     }
 
     fn claim(&self) -> io::Result<bool> {

@@ -128,8 +128,13 @@ fn leases_that_are_lost_by_a_machine_that_stands_still_slow() {
             for attempt in 1..=2 {
                 let job = ecru::timeout(LONG, || jobs.recv())??;
                 assert_eq!(job.attempt(), attempt);
-                server.signal("STOP");
-                let lost = ecru::timeout(LONG, || job.run(|_| ecru::sleep(LONG)))?;
+                let lost = ecru::timeout(LONG, || {
+                    job.run(|_| {
+                        // An attempt counts once its work has begun.
+                        server.signal("STOP");
+                        ecru::sleep(LONG)
+                    })
+                })?;
                 assert!(lost.is_err(), "{lost:?}");
                 server.signal("CONT");
                 // Too late: it is not removed. The next holder may have it already.

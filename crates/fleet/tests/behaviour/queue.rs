@@ -340,3 +340,63 @@ impl ElapsedVirtually for std::time::Instant {
         ecru::time::now() - *self
     }
 }
+
+/// - given: a queue
+/// - when: two jobs are sent for a second later, one of which is cancelled, and another one at once
+/// - then: the last one comes first, and the other one after its time, in its first attempt; a queue
+///   with a limit refuses a job that would wait for longer than a lease
+#[test]
+fn fleet_130_send_after_slow() {
+    each(|_, fleet| {
+        let queue = fleet.queue::<u32>("mill").open()?;
+        let (begun, pause) = (ecru::time::now(), Duration::from_secs(1));
+        let Sent::New(cancelled) = queue.send_after(pause, 1)? else { panic!("a new id") };
+        queue.send_after(pause, 2)?;
+        queue.send(3)?;
+        let jobs = queue.jobs(4)?;
+        let job = jobs.recv()?;
+        assert_eq!(*job, 3);
+        job.done()?;
+        assert!(queue.cancel(&cancelled)?);
+        let job = jobs.recv()?;
+        // The clocks that measure it are not this one.
+        assert!(ecru::time::now() - begun >= pause - Duration::from_millis(10));
+        assert_eq!((*job, job.attempt()), (2, 1));
+        job.done()?;
+        let limited = fleet.queue::<u32>("limited").limit(1).lease(pause).open()?;
+        let refused = limited.send_after(2 * pause, 1);
+        let Err(SendError::Refused { job: 1, error }) = refused else { panic!("{refused:?}") };
+        assert!(error.to_string().contains("has a limit"), "{error}");
+        limited.send_after(pause, 1)?;
+        assert_eq!(*limited.jobs(1)?.recv()?, 1);
+        Ok(())
+    });
+}
+
+/// - given: a schedule of a job for each second, and another one of the same name that replaces it
+/// - when: some seconds pass
+/// - then: each second there is one job of the second one, with the name and the time as its id
+#[test]
+fn fleet_131_every_slow() {
+    each(|_, fleet| {
+        let (queue, other) = (fleet.queue("n").open()?, fleet.queue("n").open()?);
+        let second = Duration::from_secs(1);
+        queue.every("tick", 60 * second, 1)?;
+        other.every("tick", second, 2)?;
+        let jobs = queue.jobs(4)?;
+        let mut times = Vec::new();
+        while times.len() < 3 {
+            let job = jobs.recv()?;
+            assert_eq!(*job, 2);
+            times.push(job.id().as_str().strip_prefix("tick/").unwrap().parse::<u64>().unwrap());
+            job.done()?;
+        }
+        let first = times[0];
+        assert_eq!((first % 1000, &*times), (0, &[first, first + 1000, first + 2000][..]));
+        for (name, period) in [("", second), ("tick", second / 2)] {
+            let error = queue.every(name, period, 1).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        }
+        Ok(())
+    });
+}

@@ -1,6 +1,13 @@
 //! The commands of the program `fleet` about one queue.
 
-use ecru_fleet::{Fleet, Sent};
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use ecru_fleet::{Fleet, Queue, Sent};
+use ecru_nats::Client;
+use ecru_nats::jetstream::Discard;
 
 use crate::server::Server;
 use crate::tool::said;
@@ -91,6 +98,133 @@ fn fleet_371_pauses_by_the_program_slow() {
             assert!(found.contains("running"), "{found}");
             job.done()?;
             Ok::<(), std::io::Error>(())
+        })
+    })
+    .unwrap();
+}
+
+/// Copies the files of a folder.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for file in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        fs::copy(file.path(), to.join(file.file_name())).unwrap();
+    }
+}
+
+fn with_queue(url: &str, body: impl FnOnce(&Queue<u32>) -> io::Result<()>) {
+    ecru::run(|| ecru::scope(|s| body(&Fleet::connect(s, url)?.queue("mill").open()?))).unwrap();
+}
+
+/// - given: two jobs that are done, and a server that has lost that they were removed, as after a
+///   full disk
+/// - when: the queue is repaired
+/// - then: before, `stats` counts them apart, their keys are taken and the doctor warns; afterwards
+///   the keys are free, and a job that is queued is still there
+#[test]
+fn fleet_372_ghosts_slow() {
+    let Some(mut server) = Server::start("") else { return };
+    with_queue(&server.url(), |queue| {
+        queue.send_keyed("a", 1)?;
+        queue.send_keyed("b", 2)?;
+        Ok(())
+    });
+    let stored = server.data().join("jetstream/$G/streams/fleet-jobs-q_mill/msgs");
+    let kept = server.data().join("kept");
+    server.stop();
+    copy(&stored, &kept);
+    server.restart();
+    with_queue(&server.url(), |queue| {
+        let jobs = queue.jobs(2)?;
+        for _ in 0..2 {
+            let job = jobs.recv()?;
+            job.run(|_| ())?;
+            job.done()?;
+        }
+        assert_eq!(queue.stats()?.ghosts, 0);
+        Ok(())
+    });
+    server.stop();
+    fs::remove_dir_all(&stored).unwrap();
+    copy(&kept, &stored);
+    server.restart();
+    let url = server.url();
+    with_queue(&url, |queue| {
+        queue.send_keyed("c", 3)?;
+        let stats = queue.stats()?;
+        assert_eq!((stats.ghosts, stats.queued, stats.running), (2, 1, 0));
+        assert_eq!(queue.send_keyed("a", 4)?, Sent::Already);
+        let (_, text) = said(&["doctor", &url, "--timeout", "60"]);
+        assert!(text.contains("listed as queued") && text.contains("fleet repair mill"), "{text}");
+        assert_eq!(lines(&["repair", "mill", &url]), ["a  removed", "b  removed"]);
+        let stats = queue.stats()?;
+        assert_eq!((stats.ghosts, stats.queued), (0, 1));
+        assert!(matches!(queue.send_keyed("a", 4)?, Sent::New(_)));
+        assert_eq!(queue.send_keyed("c", 4)?, Sent::Already);
+        assert_eq!(lines(&["repair", "mill", &url]), [""; 0]);
+        let (_, text) = said(&["doctor", &url, "--timeout", "60"]);
+        assert!(!text.contains("listed as queued"), "{text}");
+        Ok(())
+    });
+}
+
+/// - given: a queue whose stream of jobs another program has edited
+/// - when: the doctor examines it
+/// - then: each edit with which jobs are lost is a failure, with what to do
+#[test]
+fn fleet_373_an_edited_stream_slow() {
+    let Some(server) = Server::start("") else { return };
+    let url = server.url();
+    with_queue(&url, |_| Ok(()));
+    ecru::run(|| {
+        ecru::scope(|s| {
+            let js = Client::connect(s, &url)?.jetstream();
+            let mut config = js.stream_info("fleet-jobs-q_mill")?.config;
+            config.max_age = Some(Duration::from_secs(3600));
+            config.max_bytes = Some(1 << 20);
+            js.update_stream(&config)?;
+            let mut dead = js.stream_info("fleet-dead-q_mill")?.config;
+            (dead.discard, dead.discard_new_per_subject) = (Discard::Old, false);
+            js.update_stream(&dead).map(drop)
+        })
+    })
+    .unwrap();
+    let (code, text) = said(&["doctor", &url, "--timeout", "60"]);
+    assert_eq!(code, 2, "{text}");
+    for words in ["--max-age 0", "--max-bytes=-1", "--discard new", "--discard-per-subject"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+}
+
+/// - given: a queue with a job, and a dead one
+/// - when: the program and the fleet are asked for metrics
+/// - then: both have the numbers, in the text form of OpenMetrics
+#[test]
+fn fleet_374_metrics_slow() {
+    let Some(server) = Server::start("") else { return };
+    let url = server.url();
+    ecru::run(|| {
+        ecru::scope(|s| {
+            let fleet = Fleet::connect(s, &url)?;
+            let queue = fleet.queue::<u32>("mill").open()?;
+            queue.send(1)?;
+            // A worker that has gone when the next job comes.
+            ecru::scope(|s| {
+                let jobs = Fleet::connect(s, &url)?.queue::<u32>("mill").open()?.jobs(1)?;
+                jobs.recv()?.bury("no")?;
+                Ok::<(), io::Error>(())
+            })?;
+            queue.send(2)?;
+            let program = lines(&["metrics", &url]);
+            let own = fleet.metrics()?;
+            let own: Vec<&str> = own.lines().collect();
+            for (state, count) in [("queued", 1), ("running", 0), ("dead", 1)] {
+                let labels = format!(r#"kind="queue",name="mill",state="{state}""#);
+                let line = format!("fleet_jobs{{{labels}}} {count}");
+                assert!(program.contains(&line), "{line}: {program:?}");
+                assert!(own.contains(&&*line), "{line}: {own:?}");
+            }
+            assert_eq!((&*program[program.len() - 1], own[own.len() - 1]), ("# EOF", "# EOF"));
+            Ok::<(), io::Error>(())
         })
     })
     .unwrap();

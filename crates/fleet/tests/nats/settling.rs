@@ -133,6 +133,32 @@ fn fleet_89_given_back_without_an_attempt_slow() {
     });
 }
 
+/// - given: a job that blocks the only thread of its process for a lease
+/// - when: it ends
+/// - then: the process is told that the leases were looked after too late
+#[test]
+fn fleet_96_a_blocked_thread_is_told_slow() {
+    let Some(server) = Server::start("") else { return };
+    let runtime = ecru::Runtime::builder().workers(1).build().unwrap();
+    runtime
+        .run(|| {
+            ecru::scope(|s| {
+                let fleet = Fleet::connect(s, &server.url())?;
+                let (tell, told) = ecru::channel::unbounded();
+                fleet.on_warning(move |text| drop(tell.try_send(text.to_owned())));
+                let queue = open(&fleet)?;
+                queue.send(7)?;
+                let job = within(&queue.jobs(1)?)?;
+                // Whether the lease is lost does not matter here.
+                let _ = job.run(|_| std::thread::sleep(LEASE));
+                let text = ecru::timeout(LONG, || told.recv())??;
+                assert!(text.contains("too late") && text.contains("unblock"), "{text}");
+                Ok::<(), io::Error>(())
+            })
+        })
+        .unwrap();
+}
+
 /// The address of the server, for the process that `fleet_90_beside_a_killer_slow` starts.
 const KILLED: &str = "ECRU_FLEET_KILLED";
 

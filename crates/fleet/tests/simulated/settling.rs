@@ -145,3 +145,73 @@ fn fleet_419_a_key_is_sent_again() {
         });
     });
 }
+
+/// - given: a process that works on a job
+/// - when: it stands still for most of a lease
+/// - then: it is told once that the leases were looked after too late
+#[test]
+fn fleet_422_a_process_that_stands_still_is_told() {
+    sim::test(|| {
+        let (_broker, told) = (Broker::start(), Ledger::new());
+        let own = told.clone();
+        let worker = member("worker", move |fleet| {
+            let tell = own.clone();
+            fleet.on_warning(move |text| tell.note(text.to_owned()));
+            for job in open(fleet)?.jobs(1)? {
+                // The lease may be lost meanwhile.
+                if job.run(|_| ecru::sleep(LEASE)) == Ok(Ok(())) {
+                    let _ = job.done();
+                }
+            }
+            Ok(())
+        });
+        ecru::scope(|s| {
+            let queue = open(&join(s).unwrap()).unwrap();
+            queue.send(7).unwrap();
+            until(|| queue.stats().is_ok_and(|stats| stats.running == 1));
+            worker.pause();
+            ecru::sleep(LEASE * 5 / 6).unwrap();
+            worker.resume();
+            told.wait(|text| text.contains("too late"));
+            assert_eq!(until_idle(|| queue.stats()), 0);
+            assert_eq!(told.all().len(), 1);
+        });
+    });
+}
+
+/// - given: two processes that have a schedule of the same name
+/// - when: one of them dies, and later starts again
+/// - then: at each time one job was stored
+#[test]
+fn fleet_423_a_schedule_of_two_processes() {
+    sim::test(|| {
+        let (_broker, done) = (Broker::start(), Ledger::new());
+        let workers = ["one", "other"].map(|name| {
+            let done = done.clone();
+            member(name, move |fleet| {
+                let queue = fleet.queue::<u32>("mill").lease(LEASE).open()?;
+                queue.every("tick", SECOND, 7)?;
+                for job in queue.jobs(1)? {
+                    let id = job.id().as_str().to_owned();
+                    job.run(|_| ())?;
+                    if job.done().is_ok() {
+                        done.note(id);
+                    }
+                }
+                Ok(())
+            })
+        });
+        ecru::sleep(5 * SECOND).unwrap();
+        workers[0].crash();
+        ecru::sleep(5 * SECOND).unwrap();
+        workers[0].restart();
+        // A job that the dead one had been handed comes again after its lease.
+        ecru::sleep(5 * SECOND + LEASE).unwrap();
+        let mut all = done.all();
+        all.sort();
+        let mut each = all.clone();
+        each.dedup();
+        assert_eq!(each, all);
+        assert!(all.len() >= 23, "{all:?}");
+    });
+}

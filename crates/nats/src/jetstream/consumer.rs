@@ -129,6 +129,9 @@ pub struct ConsumerInfo {
     /// The last message that was handed out.
     #[serde(default)]
     pub delivered: Sequences,
+    /// The last message up to which all are settled.
+    #[serde(default)]
+    pub ack_floor: Sequences,
     /// How many messages have not been handed out.
     #[serde(default)]
     pub num_pending: u64,

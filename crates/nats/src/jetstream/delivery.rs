@@ -56,6 +56,7 @@ pub struct Delivery {
     pub(super) client: Client,
     pub(super) place: Place,
     pub(super) received: Instant,
+    pub(super) requested: Option<Instant>,
     pub(super) _slot: Slot,
 }
 
@@ -120,6 +121,14 @@ impl Delivery {
     #[must_use]
     pub fn received_at(&self) -> Instant {
         self.received
+    }
+
+    /// Returns when this program made the request that the message answers, by
+    /// [`ecru::time::now`]. The consumer's `ack_wait` began after that. `None` if it answers none
+    /// that this program knows, for instance because a server has handed it out twice.
+    #[must_use]
+    pub fn requested_at(&self) -> Option<Instant> {
+        self.requested
     }
 
     /// Returns how many messages the consumer had not handed out when it handed out this one.

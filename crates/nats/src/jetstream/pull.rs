@@ -7,6 +7,9 @@
 //! - When at least half of the window is free, or nothing is requested, the task requests all that
 //!   is free. A request ends after [`EXPIRES`].
 //! - A status that ends a request says how many of its messages were not sent.
+//! - Servers answer the requests of a consumer in turns, so a message may answer any of them. So that
+//!   the oldest one is known and is not old, no request is added to one of more than [`YOUNG`]:
+//!   the task waits until nothing is requested. See [`Delivery::requested_at`].
 //! - If neither messages nor heartbeats come for two heartbeat intervals, or the connection is
 //!   another one, nothing counts as requested any more.
 
@@ -35,6 +38,9 @@ const EXPIRES: Duration = Duration::from_secs(30);
 
 /// How often the server says that a request is alive.
 const HEARTBEAT: Duration = Duration::from_secs(5);
+
+/// How old a request may be to which another one is added.
+const YOUNG: Duration = Duration::from_secs(1);
 
 /// The pause after a request that could not be served.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -128,6 +134,7 @@ pub(super) fn begin(consumer: &Consumer, window: usize) -> Result<Deliveries, Er
         reply,
         give,
         requested: 0,
+        oldest: None,
         generation: 0,
         connected: false,
         asked: ecru::time::now(),
@@ -147,6 +154,8 @@ struct Pull {
     give: Sender<Delivery>,
     /// How many messages were requested and have not come.
     requested: usize,
+    /// When the first request was made that the server may answer now.
+    oldest: Option<Instant>,
     generation: u64,
     connected: bool,
     /// When messages were requested last.
@@ -190,6 +199,11 @@ impl Pull {
                     if phase == Phase::Closed {
                         return Err(Error::closed());
                     }
+                    // What has come over the last connection answers its requests.
+                    while let Ok(message) = inbox.try_recv() {
+                        self.handle(message)?;
+                    }
+                    self.oldest = None;
                     self.generation = generation;
                     self.connected = phase == Phase::Connected;
                     self.requested = 0;
@@ -235,7 +249,9 @@ impl Pull {
 
     /// Returns how many held messages leave enough room for another request.
     fn worth_asking_at(&self) -> Option<usize> {
-        if !self.connected || self.is_pausing() {
+        let is_old = |oldest| ecru::time::now().duration_since(oldest) >= YOUNG;
+        let waits = self.requested > 0 && self.oldest.is_some_and(is_old);
+        if !self.connected || self.is_pausing() || waits {
             return None;
         }
         let least = if self.requested == 0 { 1 } else { self.window.size.div_ceil(2) };
@@ -280,10 +296,11 @@ impl Pull {
         let Consumer { jetstream, stream, name } = &self.consumer;
         let subject = jetstream.subject(&format!("CONSUMER.MSG.NEXT.{stream}.{name}"));
         let message = Message::new(&subject, body.to_string()).with_reply(&self.reply);
+        let asked = ecru::time::now();
+        self.oldest.get_or_insert(asked);
         jetstream.client().shared().publish(&message, false)?;
         self.requested += batch;
-        self.asked = ecru::time::now();
-        self.heard = self.asked;
+        (self.asked, self.heard) = (asked, asked);
         Ok(())
     }
 
@@ -314,12 +331,21 @@ impl Pull {
                 }
             }
         }
-        self.requested = self.requested.saturating_sub(unsent.unwrap_or(self.requested));
+        self.came(unsent.unwrap_or(self.requested));
         Ok(())
     }
 
+    /// Notes that so many of the requested messages have come, or will not.
+    fn came(&mut self, count: usize) {
+        self.requested = self.requested.saturating_sub(count);
+        if self.requested == 0 {
+            self.oldest = None;
+        }
+    }
+
     fn hand_over(&mut self, message: Message) -> Result<(), Error> {
-        self.requested = self.requested.saturating_sub(1);
+        let requested = self.oldest;
+        self.came(1);
         let Some(place) = message.reply().and_then(Place::parse) else {
             return Err(unsettled(message.subject()));
         };
@@ -331,7 +357,7 @@ impl Pull {
         let slot = Slot::new(&self.window);
         let client = self.consumer.jetstream.client().clone();
         let received = ecru::time::now();
-        let delivery = Delivery { message, client, place, received, _slot: slot };
+        let delivery = Delivery { message, client, place, received, requested, _slot: slot };
         match self.give.try_send(delivery) {
             Ok(()) => Ok(()),
             // The receiver has been dropped or closed.

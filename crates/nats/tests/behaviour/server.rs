@@ -51,6 +51,13 @@ impl Server {
         let _ = self.child.wait();
     }
 
+    /// Stops the server in good order.
+    #[allow(dead_code, reason = "not every program of tests does that")]
+    pub(crate) fn stop(&mut self) {
+        self.signal("TERM");
+        let _ = self.child.wait();
+    }
+
     /// Starts a killed server again, on the same port and with the same data.
     pub(crate) fn restart(&mut self) {
         let program = program().unwrap();

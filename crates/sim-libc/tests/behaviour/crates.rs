@@ -138,7 +138,7 @@ fn libc_86_real_waits_are_stuck_slow() {
                 })
             });
             match &report.result {
-                Err(Failure::Stuck { task }) if task.contains("'waiter'") => return,
+                Err(Failure::Stuck { task, .. }) if task.contains("'waiter'") => return,
                 Ok(_) | Err(Failure::Stuck { .. }) => {}
                 Err(_) => panic!("{report}"),
             }

@@ -1,10 +1,13 @@
 //! Threads that a simulation starts.
 
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
 use std::thread;
+use std::time::Duration;
 
 use ecru::sim::{Failure, Simulation};
 
-use super::common::{alone_with, is_child};
+use super::common::{alone_with, is_child, ms, start_again};
 
 /// - given: a task of a simulation
 /// - when: it starts a thread
@@ -74,4 +77,60 @@ fn libc_43_reports() {
     let text = String::from_utf8_lossy(&output.stderr);
     // std writes the message, and ecru which task it was.
     assert!(text.contains("this is reported") && text.contains("ecru: task #0"), "{text}");
+}
+
+/// A program whose task `waiter` waits for a lock that the task `holder` holds across a wait of ecru.
+/// Both call `lock`, which returns the guard.
+fn held_across_a_wait<G>(lock: impl Fn() -> G + Send + Sync) {
+    // Long enough for each other step on a busy machine.
+    let _ = Simulation::new(1).max_step_time(ms(2_000)).run(|| {
+        ecru::scope(|s| {
+            s.builder().name("holder").spawn(|| {
+                let _guard = lock();
+                let _ = ecru::sleep(Duration::from_secs(1));
+            });
+            ecru::sim::settle();
+            s.builder().name("waiter").spawn(|| drop(lock()));
+        });
+    });
+}
+
+/// - given: a lock of `std`, and one of `parking_lot`, that a task holds across a wait of ecru
+/// - when: another task waits for the lock, and so keeps the thread
+/// - then: the run is `Stuck`, and its text names the task that waits, and the one that may hold the
+///   lock, with the place where that one waits
+#[test]
+fn libc_44_both_sides_of_a_lock_held_across_a_wait_slow() {
+    const TEST: &str = "threads::libc_44_both_sides_of_a_lock_held_across_a_wait_slow";
+    if is_child(TEST) {
+        if std::env::var_os("ECRU_TEST_LOCK").is_some_and(|lock| lock == "std") {
+            let lock = std::sync::Mutex::new(());
+            return held_across_a_wait(|| lock.lock().unwrap());
+        }
+        let lock = parking_lot::Mutex::new(());
+        return held_across_a_wait(|| lock.lock());
+    }
+    for lock in ["std", "parking_lot"] {
+        let mut child = start_again(TEST);
+        child.env("ECRU_TEST_LOCK", lock).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = Ended(child.spawn().unwrap());
+        // The process is aborted later.
+        let said = BufReader::new(child.0.stderr.take().unwrap()).lines().map(Result::unwrap);
+        let mut said = said.skip_while(|line| !line.contains("stuck: "));
+        let first = said.next().expect("the run is stuck");
+        assert!(first.contains("'waiter'") && first.ends_with("by one of these:"), "{first}");
+        let holder = said.next().unwrap();
+        let parts = ["'holder' (", "), which waits for time to pass, at ", "threads.rs:"];
+        assert!(parts.iter().all(|part| holder.contains(part)), "{holder}");
+    }
+}
+
+/// Kills a process when it is dropped.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }

@@ -90,6 +90,15 @@ impl Content {
         }
     }
 
+    /// Changes bits of one byte. One that was never written to stays 0.
+    pub(super) fn flip(&mut self, at: u64, mask: u8) {
+        if at < self.length
+            && let Some(page) = self.pages.get_mut(&(at / PAGE))
+        {
+            Arc::make_mut(page)[(at % PAGE) as usize] ^= mask;
+        }
+    }
+
     /// Cuts the file, or extends it with zeros.
     pub(super) fn set_length(&mut self, length: u64) {
         if length < self.length {

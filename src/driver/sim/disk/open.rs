@@ -2,7 +2,7 @@
 
 use super::content::{LONGEST, PAGE};
 use super::inode::{Attributes, Facts, Ino, Inode, Kind, Node};
-use super::stored::Stored;
+use super::stored::{SECTOR, Stored};
 use super::{Context, Disk, DiskFaults, fail};
 use crate::base::clock;
 use crate::driver::sim::{FaultKind, Incident};
@@ -112,8 +112,19 @@ impl Disk {
         }
         let (ino, from) = (open.ino, at.unwrap_or(open.cursor));
         let Node::File(stored) = &self.inode(ino).node else { return fail(libc::EISDIR) };
-        let most = context.transfer(buffer.len())?;
+        let faults = context.faults.of_file(self.inode(ino).opened_as.as_deref());
+        let most = context.transfer(buffer.len(), faults)?;
         let count = stored.cache().read(from, &mut buffer[..most]);
+        if count > 0
+            && let Some(mut random) =
+                context.draws.strike(FaultKind::Rot, context.host, None, faults.rot)
+        {
+            let (place, mask) = (random.below(count), 1 << random.below(8));
+            buffer[place] ^= mask;
+            if let Node::File(stored) = &mut self.inode_mut(ino).node {
+                stored.flip(from + place as u64, mask);
+            }
+        }
         if at.is_none() {
             self.move_to(file, from + count as u64);
         }
@@ -146,13 +157,21 @@ impl Disk {
             return fail(libc::EFBIG);
         }
         let room = usize::try_from(LONGEST - from).unwrap_or(usize::MAX);
-        let most = context.transfer(bytes.len())?.min(room);
+        let faults = context.faults.of_file(self.inode(ino).opened_as.as_deref());
+        let most = context.transfer(bytes.len(), faults)?.min(room);
         let count = stored.cache().fitting(from, most, free);
         if count == 0 {
             return fail(libc::ENOSPC);
         }
         context.journal.note_slice(&bytes[..count]);
-        self.change(ino, context.now, |stored| stored.write(from, &bytes[..count]));
+        let end = stored.cache().length().max(from + count as u64);
+        let to = context.destination(from, count, end, faults);
+        self.change(ino, context.now, |stored| {
+            if to != from {
+                stored.set_length(end);
+            }
+            stored.write(to, &bytes[..count]);
+        });
         if at.is_none() {
             self.move_to(file, from + count as u64);
         }
@@ -292,11 +311,12 @@ impl Disk {
             _ => self.edits,
         };
         let pending = Pending { ino, data_only, upto, done: None };
-        if context.faults.sync_latency.end().is_zero() {
+        let faults = context.faults.of_file(self.inode(ino).opened_as.as_deref());
+        if faults.sync_latency.end().is_zero() {
             return self.write_out(&pending, context).map_err(io::Error::from_raw_os_error);
         }
         if let Some(op) = op {
-            let latency = context.draws.sync_latency(context.host, &context.faults.sync_latency);
+            let latency = context.draws.sync_latency(context.host, &faults.sync_latency);
             context.begun.push((latency, op));
             self.pending.insert(op, pending);
         }
@@ -318,8 +338,14 @@ impl Disk {
 
     fn write_out(&mut self, pending: &Pending, context: &mut Context<'_>) -> Result<(), i32> {
         let Pending { ino, data_only, upto, .. } = *pending;
-        let errors = context.faults.errors;
+        let inode = self.inodes.get(&ino);
+        let path = inode.and_then(|inode| inode.opened_as.as_deref());
+        let DiskFaults { errors, lies, .. } = *context.faults.of_file(path);
         let fails = context.draws.strike(FaultKind::Sync, context.host, None, errors);
+        // A directory is kept as a whole.
+        let is_file = inode.is_some_and(|inode| matches!(inode.node, Node::File(_)));
+        let lies = if fails.is_none() && is_file { lies } else { 0.0 };
+        let lies = context.draws.strike(FaultKind::Lie, context.host, None, lies);
         // The file may have been closed and removed meanwhile.
         let Some(inode) = self.inodes.get_mut(&ino) else { return Ok(()) };
         if let Some(mut random) = fails {
@@ -327,6 +353,9 @@ impl Disk {
                 stored.fail_to_sync(context.faults, &mut random);
             }
             return Err(libc::EIO);
+        }
+        if let (Some(mut random), Node::File(stored)) = (lies, &mut inode.node) {
+            stored.fail_to_sync(context.faults, &mut random);
         }
         write_inode(inode, data_only, upto);
         if let Some(file) = inode.opened_as.clone() {
@@ -358,11 +387,27 @@ fn write_inode(inode: &mut Inode, data_only: bool, upto: u64) {
 
 impl Context<'_> {
     /// Returns how many bytes of a transfer of this length are moved, or fails with `EIO`.
-    fn transfer(&mut self, length: usize) -> io::Result<usize> {
-        let DiskFaults { errors, short_transfers, .. } = *self.faults;
+    fn transfer(&mut self, length: usize, faults: &DiskFaults) -> io::Result<usize> {
+        let DiskFaults { errors, short_transfers, .. } = *faults;
         if self.draws.strike(FaultKind::Error, self.host, None, errors).is_some() {
             return fail(libc::EIO);
         }
         Ok(self.draws.part_of(self.host, length, short_transfers))
+    }
+
+    /// Returns where a write of `count` bytes goes that is meant for `from`: to that place, or whole
+    /// sectors away from it, but not beyond the end of the file.
+    fn destination(&mut self, from: u64, count: usize, end: u64, faults: &DiskFaults) -> u64 {
+        let (before, behind) = (from / SECTOR, (end - from - count as u64) / SECTOR);
+        let probability = if before + behind > 0 { faults.misdirection } else { 0.0 };
+        let Some(mut random) = self.draws.strike(FaultKind::Astray, self.host, None, probability)
+        else {
+            return from;
+        };
+        match random.below((before + behind).max(1) as usize) as u64 {
+            _ if before + behind == 0 => from,
+            sectors if sectors < before => from - (sectors + 1) * SECTOR,
+            sectors => from + (sectors - before + 1) * SECTOR,
+        }
     }
 }

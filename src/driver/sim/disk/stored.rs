@@ -93,6 +93,12 @@ impl Stored {
         }
     }
 
+    /// Changes bits of one byte, also on the disk.
+    pub(super) fn flip(&mut self, at: u64, mask: u8) {
+        self.cache.flip(at, mask);
+        self.disk.flip(at, mask);
+    }
+
     fn note(&mut self, change: Change) {
         self.logged += change.size();
         self.log.push_back(change);

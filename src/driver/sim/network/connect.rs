@@ -219,7 +219,7 @@ impl Network {
 
     fn listener_at(&self, host: HostId, to: SocketAddr) -> Option<Id> {
         let id = self.hosts[usize::from(host.0)].receiver(Protocol::Tcp, to)?;
-        match &self.sockets.get(&id)?.kind {
+        match &self.sockets.get(id)?.kind {
             Kind::Stream(stream) if matches!(stream.state, State::Listening(_)) => Some(id),
             _ => None,
         }
@@ -235,7 +235,7 @@ impl Network {
     /// Makes a socket one end of a connection.
     fn connected(&mut self, id: Id, peer: Id, peer_host: HostId, peer_name: Name) {
         if let Some(stream) = self.stream_mut(id) {
-            stream.state = State::Connected(Box::new(Endpoint::new(peer, peer_name, peer_host)));
+            stream.state = State::Connected(Endpoint::new(peer, peer_name, peer_host));
         }
     }
 
@@ -270,9 +270,9 @@ impl Network {
         };
         let mut end = Endpoint::new(client, name, host);
         end.listener = Some(listener);
-        let state = State::Connected(Box::new(end));
+        let state = State::Connected(end);
         let stream = Stream { domain, local, place: None, state };
-        let server = self.insert(own, Kind::Stream(Box::new(stream)));
+        let server = self.insert(own, Kind::Stream(stream));
         self.get_mut(server)?.options = options;
         Ok(server)
     }
@@ -299,7 +299,7 @@ impl Network {
 
     /// Returns the host of a connecting socket, and the one it connects to.
     fn attempt_path(&mut self, client: Id) -> Option<(HostId, HostId)> {
-        let own = self.sockets.get(&client)?.host;
+        let own = self.sockets.get(client)?.host;
         Some((own, self.attempt_mut(client)?.host?))
     }
 
@@ -308,7 +308,8 @@ impl Network {
         let Some(path) = self.attempt_path(client) else { return };
         let mut at = self.segment_arrival(ctx, path, 0);
         if path.0 != path.1
-            && let Some(mut delay) = ctx.strike(FaultKind::Slow, path, self.faults().slow_connect)
+            && let Some(mut delay) =
+                ctx.strike(FaultKind::Slow, path, self.faults(path).slow_connect)
         {
             at += ctx.draws.within(&mut delay, &(Duration::ZERO..=SLOW));
         }
@@ -323,7 +324,9 @@ impl Network {
         }
         let listener = self.listener_at(host, to);
         let is_refused = own != host
-            && ctx.strike(FaultKind::Refused, (own, host), self.faults().refusal).is_some();
+            && ctx
+                .strike(FaultKind::Refused, (own, host), self.faults((own, host)).refusal)
+                .is_some();
         let at = self.segment_arrival(ctx, (host, own), 0);
         let Some(listener) = listener.filter(|_| !is_refused) else {
             ctx.later(at, Event::Failed(client, Errno::CONNREFUSED));
@@ -332,7 +335,7 @@ impl Network {
         if !self.has_queue_room(listener) {
             return self.repeat_request(ctx, client, attempt);
         }
-        if server.is_none_or(|server| !self.sockets.contains_key(&server))
+        if server.is_none_or(|server| !self.sockets.contains(server))
             && let Ok(server) = self.open_server(listener, client, own, to)
             && let Some(attempt) = self.attempt_mut(client)
         {
@@ -347,7 +350,7 @@ impl Network {
         let Some(server) = server.filter(|_| !self.is_cut(host, own)) else {
             return self.repeat_request(ctx, client, attempt);
         };
-        let exists = self.sockets.contains_key(&server);
+        let exists = self.sockets.contains(server);
         ctx.note((own, host), |to| Incident::Connected { to });
         self.connected(client, server, host, Name::Internet(to));
         if exists {
@@ -381,9 +384,9 @@ impl Network {
         }
         let Some(attempt) = self.attempt_mut(client) else { return };
         if let Some(server) = attempt.server {
-            self.sockets.remove(&server);
+            self.sockets.remove(server);
         }
-        if let Some(socket) = self.sockets.get_mut(&client) {
+        if let Some(socket) = self.sockets.get_mut(client) {
             socket.error = Some(error);
         }
         if let Some(stream) = self.stream_mut(client) {

@@ -98,14 +98,14 @@ impl Datagrams {
 
 impl Network {
     fn datagrams_mut(&mut self, id: Id) -> Option<&mut Datagrams> {
-        match &mut self.sockets.get_mut(&id)?.kind {
+        match &mut self.sockets.get_mut(id)?.kind {
             Kind::Datagram(datagrams) => Some(datagrams),
             _ => None,
         }
     }
 
     fn datagrams(&self, id: Id) -> Option<&Datagrams> {
-        match &self.sockets.get(&id)?.kind {
+        match &self.sockets.get(id)?.kind {
             Kind::Datagram(datagrams) => Some(datagrams),
             _ => None,
         }

@@ -7,7 +7,7 @@
 
 use super::host::HostId;
 use super::{Ctx, Event, FaultKind, Id, Incident, Network};
-use std::collections::BTreeMap;
+use crate::base::hash::HashMap;
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
@@ -87,13 +87,15 @@ pub(super) enum Stalled {
 #[derive(Debug, Default)]
 pub(super) struct Links {
     pub(super) usual: LinkSettings,
-    directions: BTreeMap<(HostId, HostId), Direction>,
+    /// The directions by the numbers of both hosts.
+    directions: HashMap<u32, Direction>,
 }
 
 impl Links {
     pub(super) fn direction(&mut self, from: HostId, to: HostId) -> &mut Direction {
         let usual = &self.usual;
-        self.directions.entry((from, to)).or_insert_with(|| Direction {
+        let path = u32::from(from.0) << 16 | u32::from(to.0);
+        self.directions.entry(path).or_insert_with(|| Direction {
             settings: usual.clone(),
             is_partitioned: false,
             cuts: 0,
@@ -104,8 +106,11 @@ impl Links {
         })
     }
 
+    /// Returns all directions, in the order of the hosts.
     fn all(&self) -> Vec<(HostId, HostId)> {
-        self.directions.keys().copied().collect()
+        let mut paths = Vec::from_iter(self.directions.keys().copied());
+        paths.sort_unstable();
+        paths.iter().map(|path| (HostId((path >> 16) as u16), HostId(*path as u16))).collect()
     }
 }
 
@@ -197,7 +202,7 @@ impl Network {
         path: (HostId, HostId),
         bytes: usize,
     ) -> [Option<Instant>; 2] {
-        let faults = self.faults();
+        let faults = self.faults(path);
         let is_calm = self.is_calm;
         let direction = self.links.direction(path.0, path.1);
         let longest = *direction.settings.latency.end();

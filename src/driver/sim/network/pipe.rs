@@ -1,7 +1,7 @@
 //! Pipes and eventfds. They lie within one host.
 
-use super::stream::{copy_in, copy_out};
-use super::{Ctx, HostId, Id, Kind, Network, Outcome, SMALL};
+use super::stream::{consume, copy_in, copy_out};
+use super::{Ctx, HostId, Id, Kind, Network, Outcome};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
@@ -101,7 +101,7 @@ impl Network {
     }
 
     fn reader_mut(&mut self, id: Id) -> Option<&mut Reader> {
-        match &mut self.sockets.get_mut(&id)?.kind {
+        match &mut self.sockets.get_mut(id)?.kind {
             Kind::Reader(reader) => Some(reader),
             _ => None,
         }
@@ -109,7 +109,7 @@ impl Network {
 
     /// Returns the reading end of a writer. Returns `None` if it is closed.
     fn reader_of(&mut self, writer: Id) -> Option<(Id, &mut Reader)> {
-        let Kind::Writer(Writer { reader: Some(reader) }) = self.sockets.get(&writer)?.kind else {
+        let Kind::Writer(Writer { reader: Some(reader) }) = self.sockets.get(writer)?.kind else {
             return None;
         };
         self.reader_mut(reader).map(|end| (reader, end))
@@ -121,7 +121,7 @@ impl Network {
         id: Id,
         buffers: &mut [IoSliceMut<'_>],
     ) -> Outcome<usize> {
-        let short = self.faults().short;
+        let short = self.faults_at(id).short;
         let host = self.get(id)?.host;
         let reader = self.reader_mut(id).ok_or(Errno::BADF)?;
         let length = buffers.iter().map(|buffer| buffer.len()).sum::<usize>();
@@ -133,11 +133,8 @@ impl Network {
         }
         let count = ctx.draws.part_of(host, length.min(reader.bytes.len()), short);
         copy_out(&reader.bytes, count, buffers);
-        reader.bytes.drain(..count);
+        consume(&mut reader.bytes, count);
         reader.free(count);
-        if reader.bytes.is_empty() && reader.bytes.capacity() > SMALL {
-            reader.bytes = VecDeque::new();
-        }
         if let Some(writer) = reader.writer {
             self.wake_writers(ctx, writer);
         }
@@ -150,7 +147,7 @@ impl Network {
         id: Id,
         buffers: &[IoSlice<'_>],
     ) -> Outcome<usize> {
-        let short = self.faults().short;
+        let short = self.faults_at(id).short;
         let host = self.get(id)?.host;
         let length = buffers.iter().map(|buffer| buffer.len()).sum::<usize>();
         if length == 0 {
@@ -175,7 +172,7 @@ impl Network {
 
     pub(super) fn close_reader(&mut self, ctx: &mut Ctx<'_>, reader: Reader) {
         let Some(writer) = reader.writer else { return };
-        if let Some(socket) = self.sockets.get_mut(&writer) {
+        if let Some(socket) = self.sockets.get_mut(writer) {
             socket.kind = Kind::Writer(Writer { reader: None });
         }
         self.wake_writers(ctx, writer);

@@ -60,7 +60,7 @@ pub(super) enum State {
     Idle,
     Listening(Queue),
     Connecting(Attempt),
-    Connected(Box<Endpoint>),
+    Connected(Endpoint),
 }
 
 /// One end of a connection.
@@ -133,6 +133,17 @@ pub(super) fn copy_out(bytes: &VecDeque<u8>, count: usize, buffers: &mut [IoSlic
         if from == count {
             break;
         }
+    }
+}
+
+/// Removes the first bytes. The memory of a large buffer is freed when the buffer is empty.
+pub(super) fn consume(bytes: &mut VecDeque<u8>, count: usize) {
+    if count < bytes.len() {
+        bytes.drain(..count);
+    } else if bytes.capacity() > SMALL {
+        *bytes = VecDeque::new();
+    } else {
+        bytes.clear();
     }
 }
 
@@ -291,7 +302,7 @@ impl Endpoint {
 
 impl Network {
     pub(super) fn stream_mut(&mut self, id: Id) -> Option<&mut Stream> {
-        match &mut self.sockets.get_mut(&id)?.kind {
+        match &mut self.sockets.get_mut(id)?.kind {
             Kind::Stream(stream) => Some(stream),
             _ => None,
         }
@@ -307,14 +318,14 @@ impl Network {
 
     /// Returns the host of an endpoint, and that of its peer.
     pub(super) fn path(&mut self, id: Id) -> Option<(HostId, HostId)> {
-        let host = self.sockets.get(&id)?.host;
+        let host = self.sockets.get(id)?.host;
         let end = self.end_mut(id)?;
         Some((host, end.peer_host))
     }
 
     /// Returns how much an endpoint may have under way.
     pub(super) fn window(&self, id: Id, peer: Option<Id>) -> usize {
-        let chosen = |id: Id, kind| self.sockets.get(&id)?.options.chosen_size(kind);
+        let chosen = |id: Id, kind| self.sockets.get(id)?.options.chosen_size(kind);
         let own = chosen(id, OptionKind::SendBufferSize);
         let other = peer.and_then(|peer| chosen(peer, OptionKind::ReceiveBufferSize));
         match (own, other) {
@@ -347,7 +358,7 @@ impl Network {
         buffers: &mut [IoSliceMut<'_>],
         peek: bool,
     ) -> Outcome<usize> {
-        let short = self.faults().short;
+        let short = self.faults_at(id).short;
         let socket = self.get_mut(id)?;
         let Socket { host, kind: Kind::Stream(stream), error, .. } = socket else {
             return Err(Errno::NOTSOCK);
@@ -378,11 +389,8 @@ impl Network {
         let count = ctx.draws.part_of(*host, length.min(end.arrived), short);
         copy_out(&end.bytes, count, buffers);
         if !peek {
-            end.bytes.drain(..count);
+            consume(&mut end.bytes, count);
             end.arrived -= count;
-            if end.bytes.is_empty() && end.bytes.capacity() > SMALL {
-                end.bytes = VecDeque::new();
-            }
             self.report_read(ctx, id, count);
         }
         Ok(count)
@@ -394,7 +402,7 @@ impl Network {
         id: Id,
         buffers: &[IoSlice<'_>],
     ) -> Outcome<usize> {
-        let faults = self.faults();
+        let faults = self.faults_at(id);
         let socket = self.get_mut(id)?;
         let Kind::Stream(stream) = &mut socket.kind else { return Err(Errno::NOTSOCK) };
         let is_unix = stream.domain == Domain::Unix;
@@ -491,7 +499,7 @@ impl Network {
             State::Connecting(attempt) => {
                 // The server's end was never opened.
                 if let Some(server) = attempt.server {
-                    self.sockets.remove(&server);
+                    self.sockets.remove(server);
                 }
             }
             State::Connected(end) => self.close_end(ctx, host, &end, hard),

@@ -222,7 +222,7 @@ impl Network {
                     // As on Linux, such a socket is only at its end, and a read says why.
                     (true, _) => {
                         (end.has_ended, end.writes_shut, end.peer) = (true, true, None);
-                        if let Some(socket) = self.sockets.get_mut(&id) {
+                        if let Some(socket) = self.sockets.get_mut(id) {
                             socket.error = Some(Errno::CONNRESET);
                         }
                         self.wake(ctx, id);
@@ -257,7 +257,7 @@ impl Network {
         let is_unopened = end.is_unopened();
         end.forget_segments();
         if is_unopened {
-            self.sockets.remove(&id);
+            self.sockets.remove(id);
         }
     }
 
@@ -274,7 +274,7 @@ impl Network {
         }
         self.calm_down(ctx, id);
         self.forget_segments(id);
-        if let Some(socket) = self.sockets.get_mut(&id) {
+        if let Some(socket) = self.sockets.get_mut(id) {
             socket.error = Some(error);
         }
         self.wake(ctx, id);
@@ -291,7 +291,7 @@ impl Network {
 
     /// Breaks all connections between two hosts.
     pub(crate) fn reset_link(&mut self, ctx: &mut Ctx<'_>, one: HostId, other: HostId) {
-        let ids: Vec<Id> = self.sockets.keys().copied().collect();
+        let ids: Vec<Id> = self.sockets.iter().map(|(id, _)| id).collect();
         for id in ids {
             if self.path(id).is_some_and(|path| path == (one, other) || path == (other, one)) {
                 self.fail(ctx, id, Errno::CONNRESET);
@@ -400,7 +400,7 @@ impl Network {
             .sockets
             .iter()
             .filter(|(_, socket)| matches!(socket.kind, Kind::Stream(_)))
-            .filter_map(|(id, socket)| Some((*id, socket.options.keepalive_limit()?)))
+            .filter_map(|(id, socket)| Some((id, socket.options.keepalive_limit()?)))
             .collect();
         for (id, limit) in limits {
             let Some((own, other)) = self.path(id) else { continue };

@@ -8,6 +8,7 @@ Looks after the servers and the queues of a fleet.
 
   fleet doctor [URLS]   checks whether the servers are fit for a fleet
   fleet top [URLS]      shows the queues and functions, each second anew
+  fleet metrics [URLS]  writes the same numbers once, as OpenMetrics
   fleet dead list QUEUE [URLS]
                         lists the dead jobs of a queue or function, each with its number
   fleet dead show QUEUE NUMBER [URLS]
@@ -21,6 +22,9 @@ Looks after the servers and the queues of a fleet.
   fleet pause QUEUE [URLS]
   fleet resume QUEUE [URLS]
                         lets no process begin with a job, for --for SECONDS or until it is resumed
+  fleet repair QUEUE [URLS]
+                        removes jobs that are done and that the servers list all the same, as they
+                        may after a disk was full, which frees their ids
   fleet drain QUEUE [URLS]
                         pauses a queue, and returns when no job is running
 
@@ -86,6 +90,7 @@ pub(crate) enum Action {
     Pause(Duration),
     Resume,
     Drain,
+    Repair,
 }
 
 /// Which of the dead.
@@ -173,6 +178,8 @@ pub(crate) struct Top {
     pub(crate) limit: Duration,
     pub(crate) json: bool,
     pub(crate) once: bool,
+    /// Writes OpenMetrics, once.
+    pub(crate) metrics: bool,
 }
 
 /// Reads the arguments, without the name of the program. No error contains a URL, because it may
@@ -186,8 +193,8 @@ pub(crate) fn parse(
     match &*command {
         "help" | "--help" | "-h" => return Ok(Command::Help),
         "version" | "--version" | "-V" => return Ok(Command::Version),
-        "doctor" | "top" => {}
-        "dead" | "job" | "pause" | "resume" | "drain" => {
+        "doctor" | "top" | "metrics" => {}
+        "dead" | "job" | "pause" | "resume" | "drain" | "repair" => {
             return of_a_queue(&command, words, variable);
         }
         other => return Err(format!("there is no command {other:?}")),
@@ -203,7 +210,7 @@ pub(crate) fn parse(
         match (&*command, &*word) {
             (_, "--help" | "-h") => return Ok(Command::Help),
             (_, "--timeout") => limit = seconds(&value()?)?,
-            (_, "--json") => json = true,
+            ("doctor" | "top", "--json") => json = true,
             ("doctor", "--system") => system = Some(value()?),
             ("doctor", "--system-creds") => system_credentials = Some(value()?),
             ("top", "--once") => once = true,
@@ -215,8 +222,9 @@ pub(crate) fn parse(
         }
     }
     let login = connecting.login(urls, variable)?;
-    if command == "top" {
-        return Ok(Command::Top(Top { login, limit, json, once }));
+    if command != "doctor" {
+        let metrics = command == "metrics";
+        return Ok(Command::Top(Top { login, limit, json, once: once || metrics, metrics }));
     }
     let system = match (system.or_else(|| variable("FLEET_SYSTEM_URL")), system_credentials) {
         (None, None) => None,
@@ -280,6 +288,7 @@ fn of_a_queue(
         "pause" => Action::Pause(pause),
         "resume" => Action::Resume,
         "drain" => Action::Drain,
+        "repair" => Action::Repair,
         other => return Err(format!("dead has no command {other:?}")),
     };
     let urls = plain.next();
@@ -313,7 +322,9 @@ mod tests {
         assert_eq!((&*doctor.login.urls, doctor.limit.as_millis()), ("a,b", 500));
         assert_eq!(doctor.system.unwrap().urls, "c");
         let Ok(Command::Top(top)) = read("top --once") else { panic!("it is not understood") };
-        assert!(top.once && !top.json && top.login.urls == LOCAL);
+        assert!(top.once && !top.json && !top.metrics && top.login.urls == LOCAL);
+        let Ok(Command::Top(top)) = read("metrics a") else { panic!("it is not understood") };
+        assert!(top.once && top.metrics && top.login.urls == "a");
         let Ok(Command::Top(top)) = read("top --ca a --cert c --key k --nkey n") else {
             panic!("it is not understood");
         };
@@ -345,6 +356,7 @@ mod tests {
         let pause = queue("pause mill --for 1.5").action;
         assert_eq!(pause, Action::Pause(Duration::from_millis(1500)));
         assert_eq!(queue("resume mill").action, Action::Resume);
+        assert_eq!(queue("repair mill").action, Action::Repair);
     }
 
     #[test]
@@ -355,6 +367,7 @@ mod tests {
             "top --system u:hush@x",
             "top --cert only.pem",
             "doctor --once",
+            "metrics --json",
             "doctor u:hush@a u:hush@b",
             "doctor --timeout -1",
             "doctor --timeout",

@@ -1,6 +1,7 @@
 //! The commands about one queue: its dead, one of its jobs, pauses. They know nothing of what a job
 //! consists of.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -116,6 +117,7 @@ impl Queue {
                 self.say("resumed")
             }
             Action::Drain => self.drain(),
+            Action::Repair => self.repair(),
         }
     }
 
@@ -232,7 +234,10 @@ impl Queue {
                 let last: Value = last
                     .and_then(|it| serde_json::from_slice(&it.payload).ok())
                     .unwrap_or_default();
-                let begun = last["begun"].as_u64().unwrap_or(0);
+                let begun = match last["begun"].as_u64() {
+                    Some(begun) => begun,
+                    None => u64::from(self.is_on_a_page(job.sequence)?),
+                };
                 // The consumer hands out in order, but for what is handed out again.
                 let handed_out = self.workers()?.info()?.delivered.stream >= job.sequence;
                 let state = if handed_out { "running, or in a pause" } else { "queued" };
@@ -259,6 +264,49 @@ impl Queue {
             true => write(&found.to_string()),
             false => write(&format!("{found:#}")),
         }
+    }
+
+    /// Returns whether a process works on a job that was handed out for the first time, or has died
+    /// as it did.
+    fn is_on_a_page(&self, sequence: u64) -> io::Result<bool> {
+        let (stream, pages) =
+            (names::attempts(&self.name), format!("fleet.attempts.{}.=pages.*", self.name));
+        let (mut from, mut seen) = (1, BTreeSet::new());
+        while let Some(page) = self.js.next_message(&stream, from, &pages)? {
+            from = page.sequence + 1;
+            let text = String::from_utf8_lossy(&page.payload).into_owned();
+            let number = sequence.to_string();
+            if text.split(' ').any(|word| word.split('-').next() == Some(&*number)) {
+                return Ok(true);
+            }
+            // It is written again and again.
+            if !seen.insert(page.subject) {
+                return Ok(false);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Removes the jobs that are settled and that the servers list all the same. They are those
+    /// below the consumer's floor: it never hands out a message there again.
+    fn repair(&self) -> io::Result<()> {
+        let stream = names::jobs(&self.name);
+        let settled = self.workers()?.info()?.ack_floor.stream;
+        let all = format!("fleet.jobs.{}.*", self.name);
+        let mut from = 1;
+        while let Some(job) = self.js.next_message(&stream, from, &all)? {
+            if job.sequence > settled {
+                break;
+            }
+            from = job.sequence + 1;
+            self.js.delete_message(&stream, job.sequence)?;
+            let id = names::id(job.subject.rsplit('.').next().unwrap_or_default());
+            match self.json {
+                true => write(&json!({ "id": id, "state": "removed" }).to_string())?,
+                false => write(&format!("{}  removed", plain(&id)))?,
+            }
+        }
+        Ok(())
     }
 
     fn drain(&self) -> io::Result<()> {

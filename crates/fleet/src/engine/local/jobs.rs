@@ -17,7 +17,7 @@ pub(super) struct Jobs {
     ready: BTreeSet<u64>,
     /// When leases and pauses end.
     due: BTreeSet<(Instant, u64)>,
-    /// Jobs that are held or in a pause before a retry.
+    /// Jobs that are held or in a pause.
     busy: usize,
     last: u64,
     paused_until: Option<Instant>,
@@ -39,7 +39,7 @@ enum Place {
     Ready,
     /// Held, until then.
     Held(Instant),
-    /// In a pause before a retry, until then.
+    /// In a pause before a retry, or before it is due, until then.
     Pausing(Instant),
 }
 
@@ -61,7 +61,14 @@ pub(super) struct Taken {
 }
 
 impl Jobs {
-    pub(super) fn add(&mut self, spec: &QueueSpec, id: &str, payload: Bytes) -> Added {
+    /// Stores a job, which is ready at once or when it is due.
+    pub(super) fn add(
+        &mut self,
+        spec: &QueueSpec,
+        id: &str,
+        payload: Bytes,
+        due: Option<Instant>,
+    ) -> Added {
         if self.by_id.contains_key(id) {
             return Added::Already;
         }
@@ -76,6 +83,9 @@ impl Jobs {
         let (deliveries, begun, begun_by, state) = (0, 0, 0, Place::Ready);
         let stored = Stored { id, payload, deliveries, begun, begun_by, state };
         self.by_number.insert(self.last, stored);
+        if let Some(due) = due {
+            self.place(self.last, Place::Pausing(due));
+        }
         Added::New
     }
 
@@ -145,8 +155,11 @@ impl Jobs {
     /// no other one has begun.
     pub(super) fn begin(&mut self, number: u64, delivery: u32) -> Result<u32, LeaseLost> {
         let job = self.by_number.get_mut(&number).ok_or(LeaseLost::Cancelled)?;
-        if job.begun_by >= delivery {
+        if job.begun_by > delivery {
             return Err(LeaseLost::Expired);
+        }
+        if job.begun_by == delivery {
+            return Ok(job.begun);
         }
         (job.begun, job.begun_by) = (job.begun + 1, delivery);
         Ok(job.begun)

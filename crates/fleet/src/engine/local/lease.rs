@@ -33,7 +33,7 @@ impl LocalLease {
 }
 
 impl Lease for LocalLease {
-    fn begin(&self) -> io::Result<u32> {
+    fn begin(&self, _is_certain: bool) -> io::Result<u32> {
         self.check()?;
         Ok(self.queue.with(|jobs| jobs.begin(self.number, self.delivery))?)
     }

@@ -103,8 +103,8 @@ impl LocalPull {
             claimed: AtomicBool::new(false),
             _slot: Slot(Arc::clone(&self.window)),
         };
-        let (sequence, lease) = (number, Box::new(lease));
-        Delivery { id, payload, sequence, delivery, begun, received, lease }
+        let (sequence, requested, lease) = (number, Some(received), Box::new(lease));
+        Delivery { id, payload, sequence, delivery, begun, received, requested, lease }
     }
 }
 

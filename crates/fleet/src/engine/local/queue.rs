@@ -93,9 +93,16 @@ impl Queue {
 }
 
 impl EngineQueue for Arc<Queue> {
-    fn begin_send(&self, id: &str, payload: Bytes, _: Option<&str>) -> io::Result<BoxSource> {
+    fn begin_send(
+        &self,
+        id: &str,
+        payload: Bytes,
+        _: Option<&str>,
+        after: Duration,
+    ) -> io::Result<BoxSource> {
         self.check()?;
-        let sending = match self.change(|jobs| jobs.add(&self.settings(), id, payload)) {
+        let due = ecru::time::now().checked_add(after).filter(|_| !after.is_zero());
+        let sending = match self.change(|jobs| jobs.add(&self.settings(), id, payload, due)) {
             Added::New => Sending::New,
             Added::Already => Sending::Already,
             Added::Full => Sending::Full,

@@ -1,10 +1,16 @@
 //! Who works on a job, and how often the work on it has begun.
 //!
 //! JetStream's count of deliveries says neither: it counts jobs that were only handed out, and it
-//! accepts an acknowledgement of any of them. So the beginning of each attempt is a record, one for
-//! each job, in a stream of its own. A record replaces the one before it only if its writer has
-//! seen that one. The holder that settles a job says so in the same place, so it does that if and
-//! only if no later attempt has begun.
+//! accepts an acknowledgement of any of them. So the beginning of each attempt is stored, in a
+//! stream of its own. A first attempt whose holder is certain of its lease is on a page of the
+//! [`journal`](super::journal). Each other one is a record, one for each job. A record replaces the
+//! one before it only if its writer has seen that one. A holder that is not certain any more says
+//! in the same place that it settles the job, so it does that if and only if no later attempt has
+//! begun.
+//!
+//! A holder is certain if the job was handed out for the first time, in answer to a request that is
+//! younger than the lease, so that no server can have handed it out again yet. If the server
+//! confirms within that time that the job is removed, no other holder has it or will.
 //!
 //! The record of a settled job stays for [`KEPT`], so that a job that a process has received and
 //! not begun meanwhile is not begun any more.
@@ -14,13 +20,14 @@
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ecru_nats::jetstream::JetStream;
 use ecru_nats::{Error, Message};
 use serde::{Deserialize, Serialize};
 
 use super::failure::{OTHER_SEQUENCE, failed, is_full, is_passing, repeated};
+use super::journal::{Entry, Journal, Noted};
 use super::names::{EXPECTED, LIFETIME, Names};
 use crate::errors::LeaseLost;
 use crate::id::any_number;
@@ -37,6 +44,7 @@ pub(super) struct Records {
     js: JetStream,
     names: Names,
     kept: String,
+    pub(super) journal: Journal,
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,30 +69,43 @@ type Found = Option<(u64, Option<Record>)>;
 /// The attempt of one holder.
 pub(super) struct Attempt {
     records: Arc<Records>,
-    subject: String,
+    id: String,
+    sequence: u64,
     delivery: u32,
-    holder: String,
+    received: Instant,
+    holder: u64,
     state: Mutex<State>,
+    /// The job is on a page of this process.
+    noted: Mutex<Option<Noted>>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct State {
     /// The sequence number of the last record that was seen, or 0.
     seen: u64,
-    begun: u32,
+    /// How often the work has begun before.
+    before: u32,
     claimed: bool,
 }
 
 impl Records {
     pub(super) fn new(js: &JetStream, names: &Names, lease: Duration) -> Records {
         let kept = format!("{}s", KEPT.max(2 * lease).as_secs());
-        Records { js: js.clone(), names: names.clone(), kept }
+        let journal = Journal::new(js, names);
+        Records { js: js.clone(), names: names.clone(), kept, journal }
     }
 
     fn read(&self, subject: &str) -> io::Result<Found> {
         let found = repeated(|| self.js.last_message(&self.names.attempts, subject))?;
         // Another program may publish anything here.
         Ok(found.map(|stored| (stored.sequence, serde_json::from_slice(&stored.payload).ok())))
+    }
+
+    /// Returns whether a job is there.
+    fn has_job(&self, id: &str, sequence: u64) -> io::Result<bool> {
+        let subject = self.names.job(id);
+        let found = repeated(|| self.js.last_message(&self.names.jobs, &subject))?;
+        Ok(found.is_some_and(|found| found.sequence == sequence))
     }
 
     /// Writes a record if the last one has this sequence number. Returns its own number, or `None`
@@ -108,14 +129,15 @@ impl Records {
     /// Settles a job that is to be removed without its holder. Returns `false` if its holder was
     /// earlier.
     pub(super) fn cancel(self: &Arc<Records>, id: &str, sequence: u64) -> io::Result<bool> {
-        let attempt = self.attempt(id, sequence, CANCELLED);
+        let attempt = self.attempt(id, sequence, CANCELLED, ecru::time::now());
         loop {
-            let (seen, record) = self.read(&attempt.subject)?.unwrap_or_default();
+            let (seen, record) = self.read(&attempt.subject())?.unwrap_or_default();
             match record {
                 Some(record) if record.settled => return Ok(record.delivery == CANCELLED),
                 record => {
                     let begun = record.map_or(0, |record| record.begun);
-                    let settled = self.write(&attempt.subject, &attempt.record(begun, true), seen);
+                    let settled =
+                        self.write(&attempt.subject(), &attempt.record(begun, true), seen);
                     match settled {
                         Ok(None) => ecru::sleep(PAUSE)?,
                         Err(error) if !is_full(&error) => return Err(failed(error)),
@@ -126,14 +148,24 @@ impl Records {
         }
     }
 
-    /// Returns the attempt that begins if a job is worked on that was handed out so often.
-    pub(super) fn attempt(self: &Arc<Records>, id: &str, sequence: u64, delivery: u32) -> Attempt {
+    /// Returns the attempt that begins if a job is worked on that was handed out so often, and came
+    /// at this time.
+    pub(super) fn attempt(
+        self: &Arc<Records>,
+        id: &str,
+        sequence: u64,
+        delivery: u32,
+        received: Instant,
+    ) -> Attempt {
         Attempt {
             records: Arc::clone(self),
-            subject: self.names.attempt(id, sequence),
+            id: id.to_owned(),
+            sequence,
             delivery,
-            holder: format!("{:016x}", any_number()),
-            state: Mutex::new(State { seen: 0, begun: 0, claimed: false }),
+            received,
+            holder: any_number(),
+            state: Mutex::default(),
+            noted: Mutex::default(),
         }
     }
 }
@@ -142,7 +174,9 @@ impl Records {
 enum Last {
     /// An earlier attempt, or none.
     Earlier,
-    Own(Record),
+    Own {
+        settled: bool,
+    },
     /// A later attempt, or the end of the job.
     Later,
 }
@@ -152,20 +186,55 @@ impl Attempt {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn noted(&self) -> MutexGuard<'_, Option<Noted>> {
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the subject of the job's record. Most jobs have none.
+    fn subject(&self) -> String {
+        self.records.names.attempt(&self.id, self.sequence)
+    }
+
+    /// Returns how this attempt is named in records.
+    fn holder(&self) -> String {
+        format!("{:016x}", self.holder)
+    }
+
+    fn entry(&self) -> Entry {
+        Entry::new(&self.id, self.sequence)
+    }
+
+    /// Returns whether the job was handed out for the first time.
+    fn is_first(&self) -> bool {
+        self.delivery == 1
+    }
+
+    /// Returns whether the work has begun and only the page of this process says so.
+    pub(super) fn is_noted(&self) -> bool {
+        self.noted().is_some()
+    }
+
+    /// The job is settled, so its page need not have it.
+    pub(super) fn leave_page(&self) {
+        if let Some(noted) = self.noted().take() {
+            noted.leave();
+        }
+    }
+
     /// Looks at the last record. Waits a moment if it is the one that was seen before: its
     /// successor is on its way.
     fn look(&self) -> io::Result<Last> {
-        let found = self.records.read(&self.subject)?;
+        let found = self.records.read(&self.subject())?;
         let (seen, record) = found.unwrap_or_default();
         if std::mem::replace(&mut self.state().seen, seen) == seen {
             ecru::sleep(PAUSE)?;
         }
         Ok(match record {
             None => Last::Earlier,
-            Some(record) if record.holder == self.holder => Last::Own(record),
+            Some(record) if record.holder == self.holder() => Last::Own { settled: record.settled },
             Some(record) if record.settled || record.delivery >= self.delivery => Last::Later,
             Some(record) => {
-                self.state().begun = record.begun;
+                self.state().before = record.begun;
                 Last::Earlier
             }
         })
@@ -174,22 +243,56 @@ impl Attempt {
     /// Looks at what was recorded before this attempt. Returns how often the work has begun, or
     /// `None` if the job is settled.
     pub(super) fn before(&self) -> io::Result<Option<u32>> {
-        let (seen, record) = self.records.read(&self.subject)?.unwrap_or_default();
-        let (begun, settled) = record.map_or((0, false), |record| (record.begun, record.settled));
-        let mut state = self.state();
-        (state.seen, state.begun) = (seen, begun);
-        Ok((!settled).then_some(begun))
+        let (seen, record) = self.records.read(&self.subject())?.unwrap_or_default();
+        let before = match record {
+            Some(record) if record.settled => return Ok(None),
+            Some(record) => record.begun,
+            // Only a first attempt is on a page.
+            None => {
+                let journal = &self.records.journal;
+                u32::from(!self.is_first() && journal.has(self.entry(), self.received)?)
+            }
+        };
+        *self.state() = State { seen, before, claimed: false };
+        Ok(Some(before))
     }
 
     /// Records that the work begins: see [`Lease::begin`](crate::engine::Lease::begin).
-    pub(super) fn begin(&self) -> io::Result<u32> {
+    pub(super) fn begin(&self, is_certain: bool) -> io::Result<u32> {
+        if self.is_first() {
+            self.note()?;
+            if is_certain {
+                return Ok(1);
+            }
+        } else if self.state().seen == 0 && self.before()?.is_none() {
+            return Err(LeaseLost::Expired.into());
+        }
+        let count = self.record_begin()?;
+        self.leave_page();
+        Ok(count)
+    }
+
+    /// Puts the job on a page. It is handed out for the first time, as far as a server knows.
+    fn note(&self) -> io::Result<()> {
+        if self.is_noted() {
+            return Ok(());
+        }
+        let (noted, is_unsure) = self.records.journal.begin(self.entry(), self.received)?;
+        *self.noted() = Some(noted);
+        if is_unsure && !self.records.has_job(&self.id, self.sequence)? {
+            self.leave_page();
+            return Err(LeaseLost::Expired.into());
+        }
+        Ok(())
+    }
+
+    fn record_begin(&self) -> io::Result<u32> {
         loop {
-            let State { seen, begun, .. } = *self.state();
-            let record = self.record(begun + 1, false);
-            match self.records.write(&self.subject, &record, seen) {
+            let State { seen, before, .. } = *self.state();
+            let record = self.record(before + 1, false);
+            match self.records.write(&self.subject(), &record, seen) {
                 Ok(Some(sequence)) => {
-                    let mut state = self.state();
-                    (state.seen, state.begun) = (sequence, record.begun);
+                    self.state().seen = sequence;
                     return Ok(record.begun);
                 }
                 Ok(None) => {}
@@ -199,23 +302,35 @@ impl Attempt {
             }
             match self.look()? {
                 Last::Earlier => {}
-                Last::Own(record) => {
-                    self.state().begun = record.begun;
-                    return Ok(record.begun);
-                }
+                Last::Own { .. } => return Ok(self.state().before + 1),
                 Last::Later => return Err(LeaseLost::Expired.into()),
             }
         }
     }
 
+    /// Sees to it that the attempt counts when the job is not on a page of this process any more:
+    /// see [`Lease::count`](crate::engine::Lease::count).
+    pub(super) fn count(&self) -> io::Result<()> {
+        if self.is_noted() {
+            match self.record_begin() {
+                Ok(_) => {}
+                // A later attempt has seen the page.
+                Err(error) if LeaseLost::find(&error).is_some() => {}
+                Err(error) => return Err(error),
+            }
+            self.leave_page();
+        }
+        Ok(())
+    }
+
     /// Settles the job: see [`Lease::claim`](crate::engine::Lease::claim).
     pub(super) fn claim(&self) -> io::Result<bool> {
         loop {
-            let State { seen, begun, claimed } = *self.state();
+            let State { seen, before, claimed } = *self.state();
             if claimed {
                 return Ok(true);
             }
-            let written = self.records.write(&self.subject, &self.record(begun, true), seen);
+            let written = self.records.write(&self.subject(), &self.record(before + 1, true), seen);
             let is_claimed = match written {
                 Ok(Some(_)) => true,
                 Err(error) if is_full(&error) => true,
@@ -225,7 +340,9 @@ impl Attempt {
                         ecru::sleep(PAUSE)?;
                     }
                     match self.look()? {
-                        Last::Own(record) => record.settled,
+                        Last::Own { settled } => settled,
+                        // This attempt is on a page, and has no record yet.
+                        Last::Earlier if self.is_noted() => false,
                         // This attempt has begun, and its record was removed.
                         Last::Earlier | Last::Later => return Ok(false),
                     }
@@ -236,6 +353,6 @@ impl Attempt {
     }
 
     fn record(&self, begun: u32, settled: bool) -> Record {
-        Record { begun, delivery: self.delivery, holder: self.holder.clone(), settled }
+        Record { begun, delivery: self.delivery, holder: self.holder(), settled }
     }
 }

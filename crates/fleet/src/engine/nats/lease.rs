@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ecru_nats::jetstream::{Ack, Delivery, JetStream};
@@ -22,6 +23,8 @@ pub(super) struct NatsLease {
     pub(super) delivery: Delivery,
     pub(super) attempt: Attempt,
     pub(super) jobs: Arc<Stream>,
+    /// The server was told that the job is done, and has not answered.
+    pub(super) is_unanswered: AtomicBool,
 }
 
 /// The stream of the jobs.
@@ -38,20 +41,20 @@ impl NatsLease {
     /// then when a message is settled that it does not remember to have handed out, although it
     /// confirms renewals. So the message itself is removed if there is no answer.
     fn remove(&self, ack: &Ack) -> io::Result<()> {
+        let mut is_unanswered = self.is_unanswered.load(Ordering::Relaxed);
         loop {
-            let settled = self.delivery.confirm(ack);
-            let error = match settled {
-                Err(error) if error.kind() == ErrorKind::TimedOut => match self.delete() {
-                    Ok(()) => return Ok(()),
-                    Err(error) => error,
-                },
-                Err(error) => error,
-                Ok(()) => return Ok(()),
+            let settled = match is_unanswered {
+                true => self.delete(),
+                false => self.delivery.confirm(ack),
             };
+            let Err(error) = settled else { return Ok(()) };
             if !is_passing(&error) {
                 return Err(failed(error));
             }
-            ecru::sleep(PAUSE)?;
+            is_unanswered = !is_unanswered && error.kind() == ErrorKind::TimedOut;
+            if !is_unanswered {
+                ecru::sleep(PAUSE)?;
+            }
         }
     }
 
@@ -74,8 +77,29 @@ fn pause(delay: Duration) -> Option<Duration> {
 }
 
 impl Lease for NatsLease {
-    fn begin(&self) -> io::Result<u32> {
-        self.attempt.begin()
+    fn begin(&self, is_certain: bool) -> io::Result<u32> {
+        self.attempt.begin(is_certain)
+    }
+
+    fn must_count(&self) -> bool {
+        self.attempt.is_noted()
+    }
+
+    fn count(&self) -> io::Result<()> {
+        self.attempt.count()
+    }
+
+    fn done_if_certain(&self) -> bool {
+        if !self.attempt.is_noted() {
+            return false;
+        }
+        let is_done = self.delivery.confirm(&Ack::Done).is_ok();
+        if is_done {
+            self.attempt.leave_page();
+        } else {
+            self.is_unanswered.store(true, Ordering::Relaxed);
+        }
+        is_done
     }
 
     fn claim(&self) -> io::Result<bool> {
@@ -88,7 +112,9 @@ impl Lease for NatsLease {
     }
 
     fn done(&self) -> io::Result<()> {
-        self.remove(&Ack::Done)
+        self.remove(&Ack::Done)?;
+        self.attempt.leave_page();
+        Ok(())
     }
 
     fn retry(&self, delay: Duration) -> io::Result<()> {
@@ -107,7 +133,9 @@ impl Lease for NatsLease {
 
     fn terminate(&self, why: &str) -> io::Result<()> {
         let why: String = why.chars().take(LONGEST_REASON).collect();
-        self.remove(&Ack::Terminate(why))
+        self.remove(&Ack::Terminate(why))?;
+        self.attempt.leave_page();
+        Ok(())
     }
 }
 

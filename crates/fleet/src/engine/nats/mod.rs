@@ -13,6 +13,7 @@
 mod attempts;
 mod dead;
 mod failure;
+mod journal;
 mod lease;
 mod names;
 mod open;

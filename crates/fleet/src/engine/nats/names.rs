@@ -5,7 +5,8 @@
 //! | the jobs of a queue | the stream `fleet-jobs-QUEUE`, the subjects `fleet.jobs.QUEUE.ID` |
 //! | what hands them out | the consumer `workers` |
 //! | the dead of a queue | the stream `fleet-dead-QUEUE`, the subjects `fleet.dead.QUEUE.ID.SEQUENCE` |
-//! | the last attempt of each job | the stream `fleet-attempts-QUEUE`, the subjects `fleet.attempts.QUEUE.ID.SEQUENCE` |
+//! | the last attempt of each job that was handed out again | the stream `fleet-attempts-QUEUE`, the subjects `fleet.attempts.QUEUE.ID.SEQUENCE` |
+//! | the jobs that a process is working on for the first time | the same stream, the subjects `fleet.attempts.QUEUE.=pages.PROCESS` |
 //! | cancellations of jobs that are held | the subject `fleet.cancel.QUEUE`, which is not stored |
 //! | results | the bucket `fleet-results-NAME`, the keys `RUN.INDEX` |
 //!
@@ -20,6 +21,9 @@ pub(super) const ATTEMPTS: &str = "Fleet-Attempts";
 
 /// The header with the reason of a dead job, as a string of JSON.
 pub(super) const REASON: &str = "Fleet-Reason";
+
+/// The header with the milliseconds after its storing before which a job is not handed out.
+pub(super) const AFTER: &str = "Fleet-After";
 
 /// The header by which a stream notices that a message is stored again.
 pub(super) const MESSAGE_ID: &str = "Nats-Msg-Id";
@@ -73,6 +77,11 @@ impl Names {
 
     pub(super) fn attempt(&self, id: &str, sequence: u64) -> String {
         format!("fleet.attempts.{}.{id}.{sequence}", self.queue)
+    }
+
+    /// A page of a process's journal, or `*` for all of them. No id has the token before it.
+    pub(super) fn page(&self, name: &str) -> String {
+        format!("fleet.attempts.{}.=pages.{name}", self.queue)
     }
 
     pub(super) fn all_attempts(&self) -> String {

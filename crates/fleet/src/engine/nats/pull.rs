@@ -13,10 +13,11 @@ use ecru_nats::jetstream::{self, Deliveries};
 use super::attempts::Records;
 use super::failure::{NO_CONSUMER, failed, repeated};
 use super::lease::{NatsLease, Stream};
-use super::names::id_of_job;
+use super::names::{AFTER, id_of_job};
 use super::queue::Workers;
 use crate::engine::{Delivery, Pull};
 use crate::errors::disconnected;
+use crate::wall::wall;
 
 /// The pause before a job is handed out again whose attempts are not known.
 const LATER: Duration = Duration::from_secs(5);
@@ -71,11 +72,15 @@ impl NatsPull {
         Ok(true)
     }
 
-    /// Returns a job that was handed out, or `None` if it is settled.
+    /// Returns a job that was handed out, or `None` if it is settled or comes too early.
     fn handed_out(&self, delivery: jetstream::Delivery) -> io::Result<Option<Delivery>> {
+        if let Some(early) = early(&delivery) {
+            return delivery.retry(Some(early)).map(|()| None).map_err(failed);
+        }
         let count = u32::try_from(delivery.attempt()).unwrap_or(u32::MAX);
         let (id, sequence) = (id_of_job(delivery.subject()).to_owned(), delivery.sequence());
-        let attempt = self.records.attempt(&id, sequence, count);
+        let received = delivery.received_at();
+        let attempt = self.records.attempt(&id, sequence, count, received);
         let mut begun = 0;
         if count > 1 {
             match attempt.before() {
@@ -96,8 +101,14 @@ impl NatsPull {
             sequence,
             delivery: count,
             begun,
-            received: delivery.received_at(),
-            lease: Box::new(NatsLease { delivery, attempt, jobs: Arc::clone(&self.jobs) }),
+            received,
+            requested: delivery.requested_at(),
+            lease: Box::new(NatsLease {
+                delivery,
+                attempt,
+                jobs: Arc::clone(&self.jobs),
+                is_unanswered: AtomicBool::new(false),
+            }),
         }))
     }
 
@@ -110,6 +121,13 @@ impl NatsPull {
             None => Err(disconnected()),
         }
     }
+}
+
+/// Returns for how long a job must not be handed out yet.
+fn early(delivery: &jetstream::Delivery) -> Option<Duration> {
+    let after = delivery.headers().get(AFTER)?.parse().ok().map(Duration::from_millis)?;
+    let due = delivery.stored_at().saturating_add(after);
+    Some(due.saturating_sub(wall())).filter(|early| !early.is_zero())
 }
 
 impl Pull for NatsPull {

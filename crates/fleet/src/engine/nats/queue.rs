@@ -96,12 +96,20 @@ impl NatsQueue {
 }
 
 impl EngineQueue for NatsQueue {
-    fn begin_send(&self, id: &str, payload: Bytes, sending: Option<&str>) -> io::Result<BoxSource> {
-        send::begin(&self.js, &self.names, id, payload, sending)
+    fn begin_send(
+        &self,
+        id: &str,
+        payload: Bytes,
+        sending: Option<&str>,
+        after: Duration,
+    ) -> io::Result<BoxSource> {
+        send::begin(&self.js, &self.names, id, payload, sending, after)
     }
 
     fn pull(&self, window: usize) -> io::Result<Box<dyn Pull>> {
         let deliveries = self.workers.with(|workers| workers.messages(window))?;
+        let first = self.js.stream_info(&self.names.jobs).map_err(failed)?.state.first_seq;
+        self.records.journal.sweep(first)?;
         let jobs = Stream { js: self.js.clone(), name: self.names.jobs.clone() };
         let workers = self.workers.clone();
         Ok(Box::new(NatsPull::new(workers, window, deliveries, jobs, &self.records)))
@@ -162,14 +170,22 @@ impl EngineQueue for NatsQueue {
 
     fn counts(&self) -> io::Result<Counts> {
         let state = |stream| self.js.stream_info(stream).map(|info| info.state).map_err(failed);
-        let stored = state(&self.names.jobs)?.messages;
+        let settled = self.workers.with(Consumer::info)?.ack_floor.stream;
+        let stored = state(&self.names.jobs)?;
         let workers = self.workers.with(Consumer::info)?;
         let dead = state(&self.names.dead)?;
+        // A server whose disk was full may have lost that a job was removed, and not that it was
+        // settled. It is handed out no more, and keeps its id.
+        let ghosts = match stored.first_seq <= settled {
+            true => stored.messages.saturating_sub(workers.num_pending + workers.num_ack_pending),
+            false => 0,
+        };
         Ok(Counts {
             // The consumer learns of a message some time after its sender.
-            queued: stored.saturating_sub(workers.num_ack_pending),
+            queued: stored.messages.saturating_sub(workers.num_ack_pending + ghosts),
             running: workers.num_ack_pending,
             redelivered: workers.num_redelivered,
+            ghosts,
             dead: dead.messages,
             last_dead: dead.last_seq,
         })

@@ -1,6 +1,7 @@
 //! Sends jobs.
 
 use std::io;
+use std::time::Duration;
 
 use bytes::Bytes;
 use ecru::{Source, source};
@@ -8,7 +9,7 @@ use ecru_nats::jetstream::{JetStream, Published, Publishing};
 use ecru_nats::{Error, ErrorKind, Message};
 
 use super::failure::{Limit, NOT_AVAILABLE, ON_ITS_WAY, failed, limit};
-use super::names::{MESSAGE_ID, Names};
+use super::names::{AFTER, MESSAGE_ID, Names};
 use crate::engine::{BoxSource, Sending};
 
 /// What a message has beside its payload, at most: the headers of a dead job without its reason.
@@ -21,11 +22,12 @@ pub(super) fn begin(
     id: &str,
     payload: Bytes,
     sending: Option<&str>,
+    after: Duration,
 ) -> io::Result<BoxSource> {
     if let Some(error) = too_large(js, names, payload.len()) {
         return Ok(Box::new(source::ready(Sending::Refused(error))));
     }
-    match publish(js, names, id, payload, sending) {
+    match publish(js, names, id, payload, sending, after) {
         Ok(publishing) => {
             let names = names.clone();
             Ok(Box::new(publishing.map(move |answer| outcome(&names, answer))))
@@ -48,10 +50,16 @@ fn publish(
     id: &str,
     payload: Bytes,
     sending: Option<&str>,
+    after: Duration,
 ) -> Result<Publishing, Error> {
     let mut message = Message::new(&names.job(id), payload);
     if let Some(sending) = sending {
         message = message.with_header(MESSAGE_ID, sending)?;
+    }
+    if !after.is_zero() {
+        // Not a moment earlier.
+        let after = after.as_micros().div_ceil(1000);
+        message = message.with_header(AFTER, &after.to_string())?;
     }
     js.begin_publish(&message)
 }

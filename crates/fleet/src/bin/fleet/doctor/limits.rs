@@ -44,7 +44,7 @@ fn usage(tier: &str, used: &AccountUsage, report: &mut Report) {
     if let Some(most) = limits.max_streams {
         let (verdict, _) = full(used.streams, Some(most));
         let found = format!("{tier}{} of {most} streams", used.streams);
-        let to_do = "raise the account's max_streams: a queue needs two, a function three";
+        let to_do = "raise the account's max_streams: a queue needs three, a function four";
         report.add(CHECK, verdict, found, advice(verdict, to_do));
     }
     if limits.max_bytes_required {

@@ -3,7 +3,7 @@
 use std::io;
 
 use ecru_nats::ErrorKind;
-use ecru_nats::jetstream::{JetStream, Retention, Storage, StreamInfo};
+use ecru_nats::jetstream::{Discard, JetStream, Retention, Storage, StreamInfo};
 
 use super::report::Report;
 use crate::asking::Asking;
@@ -36,7 +36,7 @@ pub(super) fn check(asking: &Asking, servers: usize, report: &mut Report) -> io:
         let what = describe(part, queue);
         let healthy = stored(stream, part, &what, servers, report);
         if part == Part::Jobs {
-            consumer(&js, queue, &what, report)?;
+            consumer(&js, queue, stream, &what, report)?;
         }
         if healthy {
             let replicas = stream.config.replicas;
@@ -106,11 +106,43 @@ fn stored(
             "another program made it; delete it, and let the fleet create it",
         );
     }
+    edited(stream, part, what, report);
     report.len() == before
 }
 
+/// Checks whether settings were edited with which jobs are lost.
+fn edited(stream: &StreamInfo, part: Part, what: &str, report: &mut Report) {
+    if !matches!(part, Part::Jobs | Part::Dead) {
+        return;
+    }
+    let (config, name) = (&stream.config, &stream.config.name);
+    let mut tell = |problem: String, option: &str| {
+        let advice = format!("`nats stream edit {name} {option}`");
+        report.fail(CHECK, format!("{what}: {problem}"), &advice);
+    };
+    if let Some(age) = config.max_age {
+        tell(format!("{name} drops jobs after {age:?}"), "--max-age 0");
+    }
+    if config.discard != Discard::New {
+        tell(format!("{name} drops old jobs when it is full"), "--discard new");
+    }
+    if let Some(most) = config.max_bytes {
+        tell(format!("{name} has a limit of {most} bytes"), "--max-bytes=-1");
+    }
+    if config.max_messages_per_subject != Some(1) || !config.discard_new_per_subject {
+        let option = "--max-msgs-per-subject 1 --discard-per-subject";
+        tell(format!("{name} takes a second job with an id, or replaces the first"), option);
+    }
+}
+
 /// Checks what hands out the jobs of a queue.
-fn consumer(js: &JetStream, queue: &str, what: &str, report: &mut Report) -> io::Result<()> {
+fn consumer(
+    js: &JetStream,
+    queue: &str,
+    stream: &StreamInfo,
+    what: &str,
+    report: &mut Report,
+) -> io::Result<()> {
     let info = js.consumer(&names::jobs(queue), WORKERS).and_then(|consumer| consumer.info());
     match info {
         Ok(info) => {
@@ -120,6 +152,15 @@ fn consumer(js: &JetStream, queue: &str, what: &str, report: &mut Report) -> io:
                 let advice =
                     "remove its max_deliver: jobs that fail more often would stay for ever";
                 report.fail(CHECK, found, advice);
+            }
+            let state = &stream.state;
+            // The stream was asked before, so what is settled there may be more by now.
+            let settled = info.ack_floor.stream;
+            let there = js.next_message(&stream.config.name, state.first_seq, ">");
+            if there.is_ok_and(|job| job.is_some_and(|job| job.sequence <= settled)) {
+                let found = format!("{what}: jobs that are done are listed as queued");
+                let advice = format!("`fleet repair {}`", names::kind(queue).1);
+                report.warn(CHECK, found, &advice);
             }
         }
         Err(error) if error.code() == Some(NO_CONSUMER) => {

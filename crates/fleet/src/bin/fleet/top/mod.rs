@@ -1,6 +1,7 @@
-//! `fleet top`: what the queues and functions of a fleet are doing.
+//! `fleet top` and `fleet metrics`: what the queues and functions of a fleet are doing.
 
 mod collect;
+mod metrics;
 mod table;
 
 use std::io::{self, Write};
@@ -25,6 +26,7 @@ pub(crate) fn run(settings: &args::Top) -> io::Result<u8> {
         let erases = out.is_terminal() && !settings.once && !settings.json;
         loop {
             let text = match collect::rows(&asking) {
+                Ok(found) if settings.metrics => metrics::text(&found),
                 Ok(found) if settings.json => table::json(&found),
                 Ok(found) => table::text(&found),
                 Err(error) if settings.once || is_cancelled(&error) => return Err(error),

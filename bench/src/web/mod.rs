@@ -1,0 +1,110 @@
+//! Web programs of users' shapes on ecru and on tokio: `bench/web`, a program that has both sides.
+//!
+//! ```text
+//!  first core: a server with one worker  <-- TCP -->  second core: wrk or h2load
+//! ```
+//! The program starts both, and prints `metric value`.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use crate::goals::Bound::CostAtMost;
+use crate::goals::{ECRU, ECRU_POLL, Goal, goal, poll};
+use crate::harness::{Contender, Metric, Row, Sample, Unit};
+use crate::member;
+use crate::rows::Id;
+
+const PACKAGE: &str = "ecru-bench-web";
+
+/// The rows of the topic.
+pub(crate) const ROWS: &[Id] = &[
+    ("web-bare", None),
+    ("web-health", None),
+    ("web-json", None),
+    ("web-tls", None),
+    ("web-http2", None),
+    ("web-close", None),
+    ("web-direct", None),
+    ("web-idle", None),
+];
+
+/// The goals of the topic.
+pub(crate) const GOALS: &[Goal] = &[
+    goal("web-bare", "cpu", CostAtMost(1.05, "tokio"), "hyper on tokio"),
+    goal("web-health", "cpu", CostAtMost(1.05, "tokio"), "axum on tokio"),
+    goal("web-health", "p99", CostAtMost(1.0, "tokio"), "p99 no worse"),
+    goal("web-json", "cpu", CostAtMost(1.05, "tokio"), "axum on tokio"),
+    goal("web-tls", "cpu", CostAtMost(1.05, "tokio"), "tokio-rustls"),
+    goal("web-http2", "cpu", CostAtMost(1.05, "tokio"), "hyper on tokio"),
+    goal("web-close", "cpu", CostAtMost(1.0, "tokio"), "axum on tokio"),
+    goal("web-idle", "memory", CostAtMost(1.1, "tokio"), "axum on tokio"),
+    poll("web-health", "cpu", CostAtMost(1.05, "tokio"), "tokio, both on epoll"),
+    poll("web-http2", "cpu", CostAtMost(1.05, "tokio"), "tokio, both on epoll"),
+];
+
+const COST: &[Metric] = &[
+    Metric { name: "cpu", unit: Unit::Nanoseconds },
+    Metric { name: "p99", unit: Unit::Nanoseconds },
+];
+
+/// h2load reports no percentiles.
+const CPU: &[Metric] = &[Metric { name: "cpu", unit: Unit::Nanoseconds }];
+
+const MEMORY: &[Metric] = &[Metric { name: "memory", unit: Unit::Bytes }];
+
+/// Creates a row with all its contenders, ecru first. Returns `None` if there is no such family, or
+/// if it takes a number.
+pub(crate) fn build(family: &str, number: Option<usize>) -> Option<Row> {
+    if number.is_some() {
+        return None;
+    }
+    let (family, metrics, title) = match family {
+        "web-bare" => ("web-bare", COST, "hyper alone, a short page"),
+        "web-health" => ("web-health", COST, "axum's router, a short page"),
+        "web-json" => ("web-json", COST, "axum's router, JSON in and out"),
+        "web-tls" => ("web-tls", COST, "axum's router over TLS, a short page"),
+        "web-http2" => ("web-http2", CPU, "axum's router over HTTP/2, four requests at once"),
+        "web-close" => ("web-close", COST, "axum's router, ten requests for each connection"),
+        "web-direct" => ("web-direct", COST, "a handler in direct style, beside axum's"),
+        "web-idle" => ("web-idle", MEMORY, "10,000 idle connections, bytes for each"),
+        _ => return None,
+    };
+    let contender = |name| {
+        let needs = || program().map(drop);
+        Contender::sampled(name, move || measure(name, family)).needs(needs)
+    };
+    Some(Row {
+        family,
+        number,
+        title: format!("{title}, one worker, 64 connections"),
+        cores: 1,
+        metrics,
+        contenders: [ECRU, ECRU_POLL, "tokio"].map(contender).into(),
+        note: "cpu: of the server's process, for a request; the load has a core of its own",
+    })
+}
+
+fn program() -> Result<PathBuf, String> {
+    static PROGRAM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    PROGRAM.get_or_init(|| member::build(PACKAGE)).clone()
+}
+
+/// Runs one side of a program for one round.
+fn measure(side: &str, family: &str) -> Sample {
+    let path = program().unwrap_or_else(|error| panic!("{error}"));
+    let kind = family.trim_start_matches("web-");
+    let mut command = Command::new(path);
+    let output = command.args(["measure", side, kind]).stdin(Stdio::null()).output();
+    let output = output.unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{side} {kind} {}: {}", output.status, said.trim());
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let metrics = [COST, MEMORY].concat();
+    let known = printed.lines().filter_map(|line| {
+        let (name, value) = line.split_once(' ')?;
+        let metric = metrics.iter().find(|metric| metric.name == name)?;
+        Some((metric.name, value.trim().parse().ok()?))
+    });
+    known.collect()
+}

@@ -1,0 +1,188 @@
+//! The load of one round, and what the server needed for it.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
+
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use crate::{Kind, Result, Side};
+
+/// Metrics and values.
+pub(crate) type Sample = Vec<(&'static str, f64)>;
+
+const CONNECTIONS: &str = "64";
+const IDLE_CONNECTIONS: usize = 10_000;
+
+/// A server's process, which is killed when this is dropped.
+struct Server {
+    process: Child,
+    address: String,
+}
+
+impl Server {
+    fn start(side: Side, kind: Kind) -> Result<Server> {
+        let mut command = pinned(Command::new(std::env::current_exe()?), 0);
+        command.args(["serve", side.name(), kind.name()]).stdout(Stdio::piped());
+        let mut process = command.spawn()?;
+        let mut address = String::new();
+        let said = process.stdout.take().ok_or("it was piped")?;
+        BufReader::new(said).read_line(&mut address)?;
+        Ok(Server { process, address: address.trim().to_owned() })
+    }
+
+    /// Returns the CPU time of its threads so far, in nanoseconds.
+    fn cpu(&self) -> Result<f64> {
+        let mut sum = 0.0;
+        for thread in fs::read_dir(format!("/proc/{}/task", self.process.id()))? {
+            let told = fs::read_to_string(thread?.path().join("schedstat"))?;
+            sum += told.split(' ').next().ok_or("schedstat is empty")?.parse::<f64>()?;
+        }
+        Ok(sum)
+    }
+
+    /// Returns its resident bytes.
+    fn memory(&self) -> Result<f64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.process.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kibibytes = line.and_then(|line| line.split_whitespace().next());
+        Ok(kibibytes.ok_or("the kernel reports no resident size")?.parse::<f64>()? * 1024.0)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Makes the command run on one core.
+fn pinned(mut command: Command, core: usize) -> Command {
+    let set = move || {
+        let mut cores = CpuSet::new();
+        cores.set(core);
+        Ok(sched_setaffinity(None, &cores)?)
+    };
+    // SAFETY: the closure makes one system call, and allocates nothing.
+    #[expect(unsafe_code, reason = "the child is pinned before it begins")]
+    unsafe {
+        command.pre_exec(set);
+    }
+    command
+}
+
+/// Runs one side for one round.
+pub(crate) fn measure(side: Side, kind: Kind) -> Result<Sample> {
+    let server = Server::start(side, kind)?;
+    if kind == Kind::Idle {
+        return idle(&server);
+    }
+    let seconds = |name: &str, default: &str| std::env::var(name).unwrap_or(default.to_owned());
+    run(&server, kind, &seconds("WARM_UP", "1"))?;
+    let before = server.cpu()?;
+    let said = run(&server, kind, &seconds("SECONDS", "2"))?;
+    let used = server.cpu()? - before;
+    let requests = requests(&said).ok_or_else(|| format!("no requests: {said}"))?;
+    let mut sample = vec![("cpu", used / requests)];
+    sample.extend(p99(&said).map(|p99| ("p99", p99)));
+    Ok(sample)
+}
+
+fn run(server: &Server, kind: Kind, seconds: &str) -> Result<String> {
+    let address = &server.address;
+    let mut command = if kind == Kind::Http2 {
+        let mut command = pinned(Command::new("h2load"), 1);
+        command.args(["-c", CONNECTIONS, "-m", "4", "-t", "1", "-D", seconds]);
+        command.arg(format!("http://{address}/"));
+        command
+    } else {
+        let mut command = pinned(Command::new("wrk"), 1);
+        command.args(["-t1", "-c", CONNECTIONS, "-d", seconds, "--latency"]);
+        if matches!(kind, Kind::Json | Kind::Close) {
+            command.args(["-s", concat!(env!("CARGO_MANIFEST_DIR"), "/wrk.lua")]);
+        }
+        let scheme = if kind == Kind::Tls { "https" } else { "http" };
+        command.arg(format!("{scheme}://{address}/")).arg("--").arg(kind.name());
+        command
+    };
+    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let failed = said.lines().any(|line| {
+        line.contains("Non-2xx")
+            || line.contains("Socket errors") && kind != Kind::Close
+            || line.contains("requests:") && !line.contains(" 0 failed, 0 errored, 0 timeout")
+    });
+    if failed || !output.status.success() {
+        return Err(format!("{command:?}: {said}").into());
+    }
+    Ok(said)
+}
+
+/// Returns the number of requests that wrk or h2load has reported.
+fn requests(said: &str) -> Option<f64> {
+    let wrk = said.lines().find(|line| line.contains("requests in"));
+    let line = wrk.or_else(|| said.lines().find(|line| line.starts_with("requests:")))?;
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let count = if wrk.is_some() {
+        words.first()
+    } else {
+        let at = words.iter().position(|word| word.starts_with("succeeded"))?;
+        words.get(at - 1)
+    };
+    count?.parse().ok()
+}
+
+/// Returns the latency of 99% of the requests, in nanoseconds. h2load reports none.
+fn p99(said: &str) -> Option<f64> {
+    let line = said.lines().find(|line| line.trim().starts_with("99%"))?;
+    let text = line.split_whitespace().nth(1)?;
+    let units = [("us", 1e3), ("ms", 1e6), ("s", 1e9)];
+    let (number, factor) =
+        units.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, factor)))?;
+    Some(number.parse::<f64>().ok()? * factor)
+}
+
+/// Opens connections, with one request on each, and measures what one of them takes.
+fn idle(server: &Server) -> Result<Sample> {
+    let limit = rustix::process::Rlimit { current: Some(30_000), maximum: Some(30_000) };
+    let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, limit);
+    let mut connections = Vec::with_capacity(IDLE_CONNECTIONS);
+    let mut before = 0.0;
+    for index in 0..=IDLE_CONNECTIONS {
+        let mut stream = TcpStream::connect(&server.address)?;
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")?;
+        let mut answer = [0; 1024];
+        if stream.read(&mut answer)? == 0 {
+            return Err("the server has closed a connection".into());
+        }
+        connections.push(stream);
+        if index == 0 {
+            // What is created once exists.
+            before = server.memory()?;
+        }
+    }
+    Ok(vec![("memory", (server.memory()? - before) / IDLE_CONNECTIONS as f64)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_wrk_reports() {
+        let said = "  Latency Distribution\n     50%  1.00ms\n     99%    1.25ms\n  \
+                    4000 requests in 2.00s, 1.00MB read\n";
+        assert_eq!(requests(said), Some(4000.0));
+        assert_eq!(p99(said), Some(1.25e6));
+    }
+
+    #[test]
+    fn what_h2load_reports() {
+        let said = "requests: 300 total, 310 started, 300 done, 299 succeeded, 0 failed, \
+                    0 errored, 0 timeout\n";
+        assert_eq!(requests(said), Some(299.0));
+    }
+}

@@ -1,0 +1,12 @@
+//! `serve` with axum's router and with plain functions, by clients that know nothing of ecru.
+
+#[path = "../../../../tests/common/mod.rs"]
+mod common;
+
+mod client;
+mod handlers;
+mod http2;
+mod limits;
+mod middleware;
+mod tls;
+mod upgrades;
