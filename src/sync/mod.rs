@@ -13,6 +13,7 @@
 //! | [`Barrier`] | the arrival of the other parties | yes |
 //! | [`Latch`] | the count reaching zero | yes |
 //! | [`SetOnce`] | a value | yes |
+//! | [`Watch`] | a value that is newer than the last one | yes; [`Watch::update`] is not one |
 //! | [`Pool`] | a value that is lent, such as a connection | yes |
 //! | [`OnceLock`], [`LazyLock`] | a value that another task or thread is computing | no |
 //!
@@ -24,7 +25,8 @@
 //! The module [`poison`] has the exact signatures of `std`, for code that changes its import and
 //! nothing else.
 //!
-//! [`Semaphore`], [`Notify`], [`Latch`] and [`SetOnce`] are [`Source`](crate::Source)s.
+//! [`Semaphore`], [`Notify`], [`Latch`], [`SetOnce`] and the [`Subscriber`] of a watch are
+//! [`Source`](crate::Source)s.
 
 mod barrier;
 mod condvar;
@@ -43,6 +45,7 @@ mod rwlock;
 mod semaphore;
 mod set_once;
 mod unwind;
+mod watch;
 
 pub use barrier::{Barrier, BarrierWaitResult};
 pub use condvar::{Condvar, WaitTimeoutResult};
@@ -55,3 +58,4 @@ pub use pool::{Pool, PoolBuilder, PoolError, Pooled};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use semaphore::{Permit, Semaphore, TryAcquireError};
 pub use set_once::SetOnce;
+pub use watch::{Subscriber, Watch};

@@ -9,6 +9,7 @@ mod poisoning;
 mod pools;
 mod rwlocks;
 mod semaphores;
+mod watches;
 
 use crate::simulated;
 use crate::support::{each_run, run_on};
