@@ -41,6 +41,7 @@ mod current;
 mod deaf;
 mod describe;
 mod header;
+mod limits;
 mod locals;
 mod panics;
 mod polled;
@@ -50,21 +51,22 @@ mod unseen;
 
 pub use cancel::{CancelReason, Cancelled};
 pub use current::{Task, TaskId, checkpoint, current, is_cancelled};
+pub use limits::deadline;
 pub use locals::LocalKey;
 pub use switch_hook::{Leave, SwitchHook, SwitchHookTaken, set_switch_hook};
 
 pub(crate) use busy::{Board, SeenTask, label, label_root, note, note_again, note_none, noted};
 pub(crate) use current::{
     BUDGET, FIRST_ALLOWANCE, answer, begin_wait, begin_wait_in_place, bindings_now, cancelled,
-    cancelled_by_now, cancelled_wait, current_header, current_identity, current_node,
-    expire_limits, identity_of, is_unwinding, keeping_answers, nearest_deadline,
-    note_expired_limits, reach, request_number, set_node, spend_budget, spend_budget_of, task_of,
-    unwind_by_force,
+    cancelled_by_now, cancelled_wait, current_header, current_identity, current_node, identity_of,
+    is_unwinding, keeping_answers, reach, request_number, set_node, spend_budget, spend_budget_of,
+    task_of, unwind_by_force,
 };
 pub(crate) use describe::describe_overflows;
 pub(crate) use header::{
     DONE, Extra, Header, Running, StartedEntry, TAKEN, TaskFiber, Upcalls, VTable,
 };
+pub(crate) use limits::{expire_limits, nearest_fixed_deadline, note_expired_limits};
 #[cfg(feature = "sim")]
 pub(crate) use panics::is_passed_on;
 pub(crate) use panics::{
