@@ -15,7 +15,7 @@
 //! | [`SetOnce`] | a value | yes |
 //! | [`Watch`] | a value that is newer than the last one | yes; [`Watch::update`] is not one |
 //! | [`Pool`] | a value that is lent, such as a connection | yes |
-//! | [`OnceLock`], [`LazyLock`] | a value that another task or thread is computing | no |
+//! | [`OnceLock`], [`LazyLock`], [`Once`] | a value that another task or thread is computing | no |
 //!
 //! A panic poisons nothing, except a [`LazyLock`] whose closure has panicked. Waiters are served in
 //! the order in which they arrived; [`Mutex`] documents its exception. Inside
@@ -35,9 +35,12 @@ mod holder;
 mod latch;
 mod lazy_lock;
 mod line;
+mod mapped;
 mod mutex;
 mod notify;
+mod once;
 mod once_lock;
+mod owned;
 mod permits;
 pub mod poison;
 mod pool;
@@ -51,9 +54,12 @@ pub use barrier::{Barrier, BarrierWaitResult};
 pub use condvar::{Condvar, WaitTimeoutResult};
 pub use latch::Latch;
 pub use lazy_lock::LazyLock;
+pub use mapped::{MappedMutexGuard, MappedRwLockReadGuard, MappedRwLockWriteGuard};
 pub use mutex::{Mutex, MutexGuard, TryLockError};
 pub use notify::Notify;
+pub use once::Once;
 pub use once_lock::OnceLock;
+pub use owned::{OwnedMutexGuard, OwnedRwLockReadGuard, OwnedRwLockWriteGuard};
 pub use pool::{Pool, PoolBuilder, PoolError, Pooled};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use semaphore::{Permit, Semaphore, TryAcquireError};

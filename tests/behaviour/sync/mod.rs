@@ -3,6 +3,7 @@
 mod condvars;
 mod events;
 mod every_kind;
+mod guards;
 mod made_once;
 mod mutexes;
 mod poisoning;
