@@ -53,7 +53,7 @@ pub use cancel::{CancelReason, Cancelled};
 pub use current::{Task, TaskId, checkpoint, current, is_cancelled};
 pub use limits::deadline;
 pub use locals::LocalKey;
-pub use switch_hook::{Leave, SwitchHook, SwitchHookTaken, set_switch_hook};
+pub use switch_hook::{LeaveReason, SwitchHook, SwitchHookTaken, set_switch_hook};
 
 pub(crate) use busy::{Board, SeenTask, label, label_root, note, note_again, note_none, noted};
 pub(crate) use current::{
