@@ -42,7 +42,6 @@ impl<T> Sender<T> {
     /// assert!(gone);
     /// ```
     #[doc(alias = "closed")]
-    #[must_use]
     pub fn disconnected(&self) -> Disconnected<T> {
         let channel = Arc::clone(self.shared());
         let present = channel.lock().state.end_waiters.clone();

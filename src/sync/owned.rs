@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::mem;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ macro_rules! owned {
             /// ```
             #[track_caller]
             pub fn $owning(self: Arc<Self>) -> $owned<T> {
-                mem::forget(self.$locking());
+                let _ = ManuallyDrop::new(self.$locking());
                 $owned { lock: self, _stays: PhantomData }
             }
 
@@ -53,7 +53,7 @@ macro_rules! owned {
             /// This is not a cancellation point.
             #[track_caller]
             pub fn $trying(self: Arc<Self>) -> Result<$owned<T>, TryLockError> {
-                mem::forget(self.$try_locking()?);
+                let _ = ManuallyDrop::new(self.$try_locking()?);
                 Ok($owned { lock: self, _stays: PhantomData })
             }
         }

@@ -556,8 +556,8 @@ fn process_25_no_descriptors_left() {
 #[test]
 fn process_26_kill_group() {
     everywhere(|_| {
-        let mut command = shell("cat & echo started; wait");
-        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut command = shell("sleep 60 & echo started; wait");
+        command.process_group(0).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();

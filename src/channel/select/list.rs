@@ -238,12 +238,12 @@ pub fn run<L: ArmList>(
         }
         Chosen::Cancelled(cancelled) => {
             // If every condition is false, any arm gets the cancellation.
-            let on = (0..L::LEN).filter(|index| list.is_on(*index));
+            let mut on = (0..L::LEN).filter(|index| list.is_on(*index));
             let skipped = match on.clone().count() {
                 count if count > 1 && !biased => random::below(count),
                 _ => 0,
             };
-            let index = on.skip(skipped).next().unwrap_or(0);
+            let index = on.nth(skipped).unwrap_or(0);
             match list.cancelled(index, cancelled) {
                 Some(output) => Selection::Picked(output),
                 None => Selection::Cancelled(cancelled),

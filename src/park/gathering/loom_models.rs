@@ -3,7 +3,7 @@
 
 use loom::thread;
 use std::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use super::{Entry, Gathering, Read};
@@ -173,7 +173,10 @@ fn more_readers_than_events() {
 }
 
 /// A limit that cancels a wait as soon as it would have to park.
-static AT_ONCE: Limits = Limits { nearest: || Some((Instant::now(), ptr::null())), expire: |_| {} };
+static AT_ONCE: Limits = Limits { nearest: || Some((*PAST, ptr::null())), expire: |_| {} };
+
+/// A time that has passed as soon as a thread sleeps.
+static PAST: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 #[test]
 fn an_event_against_a_cancellation() {
