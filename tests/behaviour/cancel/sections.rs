@@ -324,6 +324,7 @@ fn cancel_72_the_cancellation_of_a_section_that_has_ended() {
 /// - when: the section is cancelled
 /// - then: each is notified once; those that were dropped are not; nothing is left of the section
 #[test]
+#[expect(clippy::mem_forget, reason = "this test is about it")]
 fn cancel_73_cancellations_as_sources() {
     each_run(|| {
         let (tell, told) = mpsc::channel();

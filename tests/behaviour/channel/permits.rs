@@ -223,6 +223,7 @@ fn channel_68_owned_permits() {
 /// - when: a permit is forgotten
 /// - then: one place is left, and it goes on being used
 #[test]
+#[expect(clippy::mem_forget, reason = "this test is about it")]
 fn channel_69_a_forgotten_permit_keeps_its_place() {
     everywhere(|side| {
         let (sender, receiver) = channel::bounded(2);

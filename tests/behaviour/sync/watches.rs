@@ -275,6 +275,7 @@ fn sync_73_watch_runs_user_code_unlocked() {
 /// - then: each is dropped once; the last one with the last of these, and never if a subscriber is
 ///   forgotten; a watch that is forgotten does not end
 #[test]
+#[expect(clippy::mem_forget, reason = "this test is about it")]
 fn sync_74_watch_drops_values() {
     let drops = AtomicUsize::new(0);
     let watch = Watch::new(Counted(&drops));
