@@ -4,6 +4,7 @@
 //! that is sent or received wakes none of them. The list's lock is taken under the channel's.
 
 use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
 use super::core::{Channel, ChannelGuard};
@@ -59,6 +60,10 @@ pub struct Disconnected<T> {
     channel: Arc<Channel<T>>,
     waiters: Arc<WaitList>,
 }
+
+// Like `Sender`.
+impl<T> UnwindSafe for Disconnected<T> {}
+impl<T> RefUnwindSafe for Disconnected<T> {}
 
 impl<T> Source for Disconnected<T> {
     type Item = ();

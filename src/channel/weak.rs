@@ -1,6 +1,7 @@
 //! Senders that do not keep their channel connected.
 
 use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
 use super::core::Channel;
@@ -32,6 +33,10 @@ impl<T> Sender<T> {
 pub struct WeakSender<T> {
     channel: Arc<Channel<T>>,
 }
+
+// Like `Sender`.
+impl<T> UnwindSafe for WeakSender<T> {}
+impl<T> RefUnwindSafe for WeakSender<T> {}
 
 impl<T> WeakSender<T> {
     /// Returns a sender, unless the last one has been dropped. Never waits.

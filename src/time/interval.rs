@@ -24,7 +24,8 @@ struct Inner {
     waiters: WaitList,
 }
 
-/// What becomes of the ticks that were missed because a tick was taken late.
+/// What becomes of the ticks that were missed because a tick was taken late: see
+/// [`Interval::missed`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Missed {
     /// They are made up for: ticks come without a pause until none is missing.

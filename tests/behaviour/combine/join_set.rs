@@ -406,7 +406,7 @@ fn combine_44_join_set_as_a_source() {
                 opens.join().unwrap();
             }
             assert_eq!(got, [2, 0]);
-            // Whoever waits otherwise gets the result, or the news that there is none left.
+            // Of waits of each kind, one gets the result, and the others learn that none is left.
             ecru::scope(|inside| {
                 let readers = [
                     inside.spawn(|| set.join_next().map(Result::unwrap)),
