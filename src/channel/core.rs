@@ -22,6 +22,7 @@
 //! | [`settle`](super::settle) | restoring the invariants, closing |
 //! | [`blocking`](super::blocking) | sends and receives that wait |
 //! | [`reservation`](super::reservation) | the right to send a value that has not been made yet |
+//! | [`disconnected`](super::disconnected) | waiting for the end of the channel |
 //! | [`meeting`](super::meeting) | receives that do not wait, when such a value is offered |
 #![expect(unsafe_code, reason = "the list's lock guards the state")]
 

@@ -299,8 +299,9 @@ impl Waiter {
         }
     }
 
-    /// Blocks the thread until the waiter has been claimed and unparked, or until the deadline.
-    pub(super) fn block(&self, deadline: Option<Instant>) {
+    /// Blocks the thread until the waiter has been claimed and unparked, or until the deadline. When
+    /// that has come, `deadline` is asked again, because it may have been moved.
+    pub(super) fn block(&self, deadline: &dyn Fn() -> Option<Instant>) {
         let host = host();
         if let Some(host) = host {
             (host.blocks)(true);
@@ -311,9 +312,18 @@ impl Waiter {
             hint::spin_loop();
             round += 1;
         }
-        if !self.signal.wait(deadline) && !self.claim(TIMED_OUT) {
-            // The waiter was claimed at the last moment, so an unpark will follow.
-            self.signal.wait(None);
+        let mut until = deadline();
+        while !self.signal.wait(until) {
+            let moved = deadline();
+            if moved.is_none() || moved > until {
+                until = moved;
+                continue;
+            }
+            if !self.claim(TIMED_OUT) {
+                // The waiter was claimed at the last moment, so an unpark will follow.
+                self.signal.wait(None);
+            }
+            break;
         }
         if let Some(host) = host {
             (host.blocks)(false);

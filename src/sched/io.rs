@@ -318,11 +318,6 @@ fn cancel(flight: &Flight<'_>) {
 /// S3: what the operation points to is valid, and nothing else touches it, until this returns.
 #[inline(never)]
 unsafe fn wait_on_thread(op: &Op<'_>, attempted: bool, deadline: Option<Instant>) -> Waited {
-    let enclosing = task::nearest_deadline().map(|(at, _)| at);
-    let first = match (deadline, enclosing) {
-        (Some(own), Some(other)) => Some(own.min(other)),
-        (own, other) => own.or(other),
-    };
     let (mut thread, mut completions) = (Thread::default(), Vec::new());
     let flight = InFlight::new(op, attempted);
     // SAFETY: S3: the caller's promise covers the memory. Between two polls, this driver keeps
@@ -334,6 +329,12 @@ unsafe fn wait_on_thread(op: &Op<'_>, attempted: bool, deadline: Option<Instant>
         StartedOp::Untold => return Waited::Untold,
     }
     loop {
+        // An enclosing limit may be moved while this waits.
+        let enclosing = task::deadline();
+        let first = match (deadline, enclosing) {
+            (Some(own), Some(other)) => Some(own.min(other)),
+            (own, other) => own.or(other),
+        };
         let wait = match first {
             Some(at) => PollTimeout::For(at.saturating_duration_since(clock::now())),
             None => PollTimeout::Forever,

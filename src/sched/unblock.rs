@@ -13,7 +13,7 @@ use super::worker;
 use crate::base::local;
 use crate::park::{self, Mode, Single, Wait, What};
 use crate::task::cancel::CancelNode;
-use crate::task::{self, Kept, Leave};
+use crate::task::{self, Kept, LeaveReason};
 
 /// What a job needs and what it produces, on the stack of its task.
 struct JobFrame<F, T> {
@@ -199,7 +199,7 @@ unsafe fn run_job<F: FnOnce() -> T, T>(data: *const ()) {
     task::hear_of_hook();
     kept.enter();
     let result = panic::catch_unwind(AssertUnwindSafe(closure));
-    kept.leave(Leave::Ended);
+    kept.leave(LeaveReason::Ended);
     task::set_node(ptr::null());
     local::with(|local| local.bindings.set(ptr::null()));
     // SAFETY: U1: the frame waits, and only this thread touches the field until it ends the wait.

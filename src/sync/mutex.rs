@@ -446,6 +446,14 @@ impl<T: ?Sized> Mutex<T> {
         self.value.get_mut()
     }
 
+    pub(super) fn raw(&self) -> &RawMutex {
+        &self.raw
+    }
+
+    pub(super) fn value(&self) -> &UnsafeCell<T> {
+        &self.value
+    }
+
     /// Makes the guard after the lock has been taken.
     #[inline]
     fn guard(&self) -> MutexGuard<'_, T> {

@@ -44,7 +44,7 @@ const NOTED: usize = 1 << (usize::BITS - 1);
 /// The kind of access that a waiter wants. Its number is the data of the waiter's node in the
 /// queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Access {
+pub(super) enum Access {
     Read = READER as isize,
     Write = WRITER as isize,
 }
@@ -61,7 +61,7 @@ impl Access {
 }
 
 /// The lock without the value.
-struct RawRwLock {
+pub(super) struct RawRwLock {
     /// The writer.
     holder: Holder,
     word: AtomicUsize,
@@ -240,7 +240,7 @@ impl RawRwLock {
 
     /// Release: pairs with the acquire of the next holder.
     #[inline]
-    fn unlock(&self, access: Access) {
+    pub(super) fn unlock(&self, access: Access) {
         if access == Access::Write {
             self.holder.clear();
             // A writer is alone.
@@ -498,6 +498,14 @@ impl<T: ?Sized> RwLock<T> {
         self.value.get_mut()
     }
 
+    pub(super) fn raw(&self) -> &RawRwLock {
+        &self.raw
+    }
+
+    pub(super) fn value(&self) -> &UnsafeCell<T> {
+        &self.value
+    }
+
     /// Makes the guard after a shared lock has been acquired.
     #[inline]
     fn read_guard(&self) -> RwLockReadGuard<'_, T> {
@@ -546,6 +554,12 @@ pub struct RwLockReadGuard<'a, T: ?Sized> {
 // SAFETY: Y1: a shared guard gives only shared access to the value.
 unsafe impl<T: ?Sized + Sync> Sync for RwLockReadGuard<'_, T> {}
 
+impl<'a, T: ?Sized> RwLockReadGuard<'a, T> {
+    pub(super) fn raw(&self) -> &'a RawRwLock {
+        &self.lock.raw
+    }
+}
+
 impl<T: ?Sized> Deref for RwLockReadGuard<'_, T> {
     type Target = T;
 
@@ -576,6 +590,10 @@ pub struct RwLockWriteGuard<'a, T: ?Sized> {
 unsafe impl<T: ?Sized + Sync> Sync for RwLockWriteGuard<'_, T> {}
 
 impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
+    pub(super) fn raw(&self) -> &'a RawRwLock {
+        &self.lock.raw
+    }
+
     /// Turns the exclusive lock into a shared one, without another writer in between.
     ///
     /// # Examples

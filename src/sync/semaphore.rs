@@ -4,7 +4,7 @@ use std::error;
 use std::fmt;
 use std::sync::Arc;
 
-use super::permits::{self, Permits};
+use super::permits::{self, Permits, Refused};
 use crate::park::WaitList;
 use crate::source::{Arms, Source, Won};
 use crate::task::Cancelled;
@@ -64,7 +64,8 @@ impl Semaphore {
     /// Waits for a permit.
     ///
     /// # Errors
-    /// Returns [`Cancelled`] if the wait is cancelled.
+    /// Returns [`Cancelled`] if the wait is cancelled, or the semaphore is
+    /// [closed](Semaphore::close).
     ///
     /// # Panics
     /// Panics if called inside [`no_suspend`](crate::no_suspend).
@@ -120,7 +121,7 @@ impl Semaphore {
     /// Takes a permit if one is free. Never waits.
     ///
     /// # Errors
-    /// Returns [`TryAcquireError`] if no permit is free.
+    /// Returns [`TryAcquireError`] if no permit is free, or the semaphore is closed.
     ///
     /// # Cancellation
     /// This is not a cancellation point.
@@ -138,16 +139,43 @@ impl Semaphore {
     /// Takes `count` permits if they are free. Never waits.
     ///
     /// # Errors
-    /// Returns [`TryAcquireError`] if fewer are free.
+    /// Returns [`TryAcquireError`] if fewer are free, or the semaphore is closed.
     ///
     /// # Cancellation
     /// This is not a cancellation point.
     pub fn try_acquire_many(&self, count: usize) -> Result<Permit, TryAcquireError> {
-        if self.permits.try_acquire(count) {
-            Ok(self.permit(count))
-        } else {
-            Err(TryAcquireError::NoPermits)
+        match self.permits.try_acquire(count) {
+            Ok(()) => Ok(self.permit(count)),
+            Err(Refused::TooFew) => Err(TryAcquireError::NoPermits),
+            Err(Refused::Closed) => Err(TryAcquireError::Closed),
         }
+    }
+
+    /// Closes the semaphore for good: it grants no more permits. Present and later calls that wait
+    /// for permits return [`Cancelled`] with the reason
+    /// [`Explicit`](crate::CancelReason::Explicit), although their tasks are not cancelled. As a
+    /// [`Source`] it never has an item again. Permits that have been granted stay valid.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::sync::{Semaphore, TryAcquireError};
+    ///
+    /// let gate = Semaphore::new(0);
+    /// std::thread::scope(|s| {
+    ///     let waiting = s.spawn(|| gate.acquire().is_err());
+    ///     gate.close();
+    ///     assert!(waiting.join().unwrap());
+    /// });
+    /// assert_eq!(gate.try_acquire().unwrap_err(), TryAcquireError::Closed);
+    /// ```
+    pub fn close(&self) {
+        self.permits.close();
+    }
+
+    /// Returns whether the semaphore has been [closed](Semaphore::close).
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.permits.is_closed()
     }
 
     /// Returns the number of free permits. Permits that are reserved for a waiter that wants more
@@ -232,6 +260,27 @@ impl Permit {
         self.count = 0;
     }
 
+    /// Adds the permits of `other` to these.
+    ///
+    /// # Panics
+    /// Panics if `other` is of another semaphore. `other` is given back then.
+    ///
+    /// # Examples
+    /// ```
+    /// let five = ecru::sync::Semaphore::new(5);
+    /// let mut all = five.acquire_many(3).unwrap();
+    /// all.merge(five.acquire().unwrap());
+    /// assert_eq!((all.count(), five.available_permits()), (4, 1));
+    /// ```
+    #[track_caller]
+    pub fn merge(&mut self, mut other: Permit) {
+        assert!(
+            Arc::ptr_eq(&self.permits, &other.permits),
+            "`Permit::merge`: the permits are of different semaphores"
+        );
+        self.count += std::mem::take(&mut other.count);
+    }
+
     /// Splits off `count` permits as a value of their own. Returns `None` if there are fewer than
     /// `count`.
     ///
@@ -270,11 +319,16 @@ impl fmt::Debug for Permit {
 pub enum TryAcquireError {
     /// Too few permits are free.
     NoPermits,
+    /// The semaphore has been closed.
+    Closed,
 }
 
 impl fmt::Display for TryAcquireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("too few permits are free")
+        f.write_str(match self {
+            TryAcquireError::NoPermits => "too few permits are free",
+            TryAcquireError::Closed => "the semaphore has been closed",
+        })
     }
 }
 

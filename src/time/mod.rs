@@ -10,7 +10,7 @@ use crate::base::{clock, simulated};
 use crate::park::{self, Mode, Outcome, Wait, What};
 use crate::task::{self, Cancelled};
 
-pub use interval::{Interval, interval};
+pub use interval::{Interval, Missed, interval};
 pub use sleep::Sleep;
 pub use timer::{Timer, TimerStartError, TimerState};
 

@@ -7,6 +7,7 @@ use std::ptr;
 use super::super::core::Channel;
 use super::super::errors::{RecvError, SendError};
 use super::super::fast_path::TryRecv;
+use super::super::permit::Permit;
 use super::super::receiver::Receiver;
 use super::super::reservation::Reservation;
 use super::super::sender::{Sender, send_error};
@@ -45,6 +46,12 @@ impl<T> Attempt<T> {
 pub trait Arm {
     /// The output of the operation.
     type Output;
+
+    /// Returns whether the operation may be selected at all.
+    #[doc(hidden)]
+    fn is_on(&self) -> bool {
+        true
+    }
 
     /// Tries the operation. `waits` tells whether the select may wait afterwards.
     #[doc(hidden)]
@@ -129,7 +136,7 @@ impl<'s, T> Arm for SendArm<'s, T> {
     type Output = Grant<'s, T>;
 
     fn attempt(&self, waits: bool) -> Attempt<Self::Output> {
-        Attempt::of(self.0.try_reserve_from(waits).map(Grant::reserved))
+        Attempt::of(self.0.channel().try_reserve(waits).map(Grant::reserved))
     }
 
     fn register<'a>(&'a self, arms: &mut Arms<'a>) {
@@ -181,7 +188,72 @@ pub(super) fn finish_offer<'s, T>(
         return None;
     }
     // If nothing was reserved, the channel has been closed, and the send will report that.
-    sender.reserved_for(won.node()).or_else(|| sender.try_reserve())
+    let channel = sender.channel();
+    channel.reserved_for(won.node()).or_else(|| channel.try_reserve(true))
+}
+
+/// `reserve(sender)`.
+#[derive(Debug)]
+pub struct ReserveArm<'a, T>(pub &'a Sender<T>);
+
+impl<'s, T> Arm for ReserveArm<'s, T> {
+    type Output = Result<Permit<'s, T>, SendError<()>>;
+
+    fn attempt(&self, waits: bool) -> Attempt<Self::Output> {
+        Attempt::of(self.0.channel().try_reserve(waits).map(Permit::new))
+    }
+
+    fn register<'a>(&'a self, arms: &mut Arms<'a>) {
+        register_offer(self.0.channel(), arms);
+    }
+
+    fn finish(&self, won: &Won<'_>) -> Option<Self::Output> {
+        finish_offer(self.0, won).map(Permit::new)
+    }
+
+    fn cancelled(&self, _: Cancelled) -> Self::Output {
+        Err(SendError::Cancelled(()))
+    }
+}
+
+/// An arm with the condition `if on`. If that is false, the arm is never possible.
+#[derive(Debug)]
+pub struct IfArm<A> {
+    on: bool,
+    arm: A,
+}
+
+impl<A> IfArm<A> {
+    /// Adds a condition to an arm.
+    pub fn new(on: bool, arm: A) -> IfArm<A> {
+        IfArm { on, arm }
+    }
+}
+
+impl<A: Arm> Arm for IfArm<A> {
+    type Output = A::Output;
+
+    fn is_on(&self) -> bool {
+        self.on
+    }
+
+    fn attempt(&self, waits: bool) -> Attempt<A::Output> {
+        if self.on { self.arm.attempt(waits) } else { Attempt::Nothing }
+    }
+
+    fn register<'a>(&'a self, arms: &mut Arms<'a>) {
+        if self.on {
+            self.arm.register(arms);
+        }
+    }
+
+    fn finish(&self, won: &Won<'_>) -> Option<A::Output> {
+        self.arm.finish(won)
+    }
+
+    fn cancelled(&self, cancelled: Cancelled) -> A::Output {
+        self.arm.cancelled(cancelled)
+    }
 }
 
 /// The right to send one value. Dropping it releases the reservation.

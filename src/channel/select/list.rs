@@ -52,6 +52,10 @@ pub trait ArmList {
     /// The number of arms.
     const LEN: usize;
 
+    /// Returns whether the arm at `index` may be selected at all.
+    #[doc(hidden)]
+    fn is_on(&self, index: usize) -> bool;
+
     /// Tries the arm at `index`. `pick` makes the select's output of the list's.
     #[doc(hidden)]
     fn attempt<T>(
@@ -75,6 +79,10 @@ impl ArmList for NoMoreArms {
     type Output = NoArm;
     const LEN: usize = 0;
 
+    fn is_on(&self, _: usize) -> bool {
+        false
+    }
+
     #[inline]
     fn attempt<T>(&self, _: usize, _: bool, _: impl FnOnce(NoArm) -> T) -> Attempt<T> {
         Attempt::Nothing
@@ -96,6 +104,10 @@ impl ArmList for NoMoreArms {
 impl<A: Arm, R: ArmList> ArmList for Both<A, R> {
     type Output = Pick<A::Output, R::Output>;
     const LEN: usize = R::LEN + 1;
+
+    fn is_on(&self, index: usize) -> bool {
+        if index == 0 { self.arm.is_on() } else { self.rest.is_on(index - 1) }
+    }
 
     #[inline(always)]
     fn attempt<T>(
@@ -225,7 +237,13 @@ pub fn run<L: ArmList>(
             Selection::Cancelled(cancelled)
         }
         Chosen::Cancelled(cancelled) => {
-            let index = if biased { 0 } else { random::below(L::LEN) };
+            // If every condition is false, any arm gets the cancellation.
+            let mut on = (0..L::LEN).filter(|index| list.is_on(*index));
+            let skipped = match on.clone().count() {
+                count if count > 1 && !biased => random::below(count),
+                _ => 0,
+            };
+            let index = on.nth(skipped).unwrap_or(0);
             match list.cancelled(index, cancelled) {
                 Some(output) => Selection::Picked(output),
                 None => Selection::Cancelled(cancelled),

@@ -116,7 +116,8 @@ impl<T: Send> Operation for Receiver<T> {
 impl<T: Send> Operation for Sender<T> {
     fn attempt(&self, waits: bool) -> Attempt<SelectToken> {
         Attempt::of(
-            self.try_reserve_from(waits)
+            self.channel()
+                .try_reserve(waits)
                 .map(|reservation| SelectToken::Send(reservation.into_number())),
         )
     }
