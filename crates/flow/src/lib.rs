@@ -6,7 +6,7 @@
 //! | join and split channels | [`fn@merge`], [`fn@zip_with`], [`partition`] |
 //! | receive into one value | [`fn@take`], [`fn@fold`], [`try_fold`], [`collect`] |
 //! | process values | [`fn@pipeline`], [`pipeline_unordered`]; on the way into a channel, [`fn@transformed`] |
-//! | distribute values | [`Multiplexer`], [`Fanout`], [`Mixer`], [`PubSub`] |
+//! | distribute values | [`Multiplexer`], [`Fanout`], [`Mixer`], [`PubSub`], [`fn@broadcast`] |
 //!
 //! # Views, calls and hubs
 //! Nothing here runs in the background, and no call starts a task that outlives it. Each item is
@@ -22,7 +22,8 @@
 //!   requests, such as adding a subscriber. Requests are handled before any value, even while a
 //!   slow reader holds up the hub.
 //!
-//! A [`fn@transformed`] channel needs no task: its senders do the work.
+//! A [`fn@transformed`] channel needs no task: its senders do the work. Neither does a
+//! [`fn@broadcast`].
 //!
 //! # Senders by value or by reference
 //! Calls take receivers and senders by value or by reference. A sender that is passed by value is
@@ -43,6 +44,8 @@
 //! });
 //! ```
 
+mod broadcast;
+mod broadcast_errors;
 mod calls;
 mod fanout;
 mod fold;
@@ -58,6 +61,8 @@ pub mod transform;
 mod transformed;
 mod zip_with;
 
+pub use broadcast::{BroadcastReceiver, BroadcastSender, SlowReceivers, broadcast, broadcast_with};
+pub use broadcast_errors::{BroadcastRecvError, BroadcastTryRecvError};
 pub use calls::{from_iter, partition, pipe, send_all};
 pub use fanout::Fanout;
 pub use fold::{collect, fold, try_fold};
