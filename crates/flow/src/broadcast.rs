@@ -157,7 +157,6 @@ impl<T> Shared<T> {
 /// drop(sender);
 /// assert_eq!(slow.recv(), Err(BroadcastRecvError::Disconnected));
 /// ```
-#[must_use]
 #[track_caller]
 pub fn broadcast<T>(capacity: usize) -> (BroadcastSender<T>, BroadcastReceiver<T>) {
     broadcast_with(capacity, SlowReceivers::default())
@@ -181,7 +180,6 @@ pub fn broadcast<T>(capacity: usize) -> (BroadcastSender<T>, BroadcastReceiver<T
 ///     });
 /// });
 /// ```
-#[must_use]
 #[track_caller]
 pub fn broadcast_with<T>(
     capacity: usize,
