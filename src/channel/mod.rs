@@ -47,6 +47,7 @@ mod flavours;
 mod hand_over;
 mod iter;
 mod meeting;
+mod named;
 mod purpose;
 mod receiver;
 mod reservation;
@@ -62,6 +63,7 @@ pub use errors::{
 };
 pub use flavours::{after, at, bounded, dropping, never, oneshot, sliding, tick, unbounded};
 pub use iter::{IntoIter, Iter, Results, TryIter};
+pub use named::Named;
 pub use receiver::Receiver;
 #[doc(hidden)]
 pub use select::expansion as __select;

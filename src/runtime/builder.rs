@@ -52,6 +52,7 @@ impl RuntimeBuilder {
                 cancel_on_terminate: false,
                 on_deadlock: None,
                 dump_on_signal: None,
+                explains: false,
                 watchdog: None,
                 on_quiet: None,
             },
@@ -322,6 +323,9 @@ impl RuntimeBuilder {
         let decided = self.detect_deadlock;
         let detect = decided.unwrap_or_else(|| report::is_set("ECRU_DETECT_DEADLOCK"));
         self.settings.on_deadlock = detect.then_some(diag::found);
+        // In a build with `debug_assertions`, all tasks do.
+        let explains = detect || self.settings.dump_on_signal.is_some();
+        self.settings.explains = !cfg!(debug_assertions) && explains;
         let notes = decided.is_none() && !detect && cfg!(debug_assertions);
         self.settings.on_quiet = notes.then(|| (diag::patience(), diag::noticed as fn()));
         Runtime::new(self.settings)

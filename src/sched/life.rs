@@ -40,6 +40,7 @@ impl Worker {
         task::hear_of_hook();
         let _host = park::enter_host(self.host());
         let _mark = park::enter_worker();
+        let _explains = self.pool.settings.explains.then(park::explain);
         let here = 0_u8;
         let outer = panics::enter_run((&raw const here).cast());
         let _leave = local::with(|local| {

@@ -25,10 +25,11 @@
 
 use std::ptr;
 
-use super::line;
+use super::{holder, line};
 use crate::base::sync::QueueGuard;
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
-use crate::park::{Mode, Outcome, Queue, Role, Wait, WaitList, What, Woken};
+use crate::base::tag::Tag;
+use crate::park::{About, Mode, Needs, Object, Outcome, Queue, Role, Wait, WaitList, What, Woken};
 use crate::source::{Arms, Pass, Won};
 use crate::task::{self, Cancelled};
 
@@ -45,6 +46,36 @@ pub(super) const MAX: usize = usize::MAX >> 3;
 pub(super) struct Permits {
     word: AtomicUsize,
     line: WaitList,
+    /// The name, and what has taken the permits.
+    pub(super) tag: Tag,
+}
+
+/// A wait for permits of a semaphore.
+// SAFETY: O1: the object is the permits, which the wait borrows.
+pub(super) static A_PERMIT: What = unsafe { What::about(describe_permits) };
+
+/// A wait for a notification, which a permit stands for.
+// SAFETY: O1: the object is the permits, which the wait borrows.
+pub(super) static A_NOTIFICATION: What = unsafe { What::about(describe_notification) };
+
+/// # Safety
+/// O1: `permits` is a [`Permits`].
+unsafe fn describe_permits(permits: *const (), count: usize) -> (&'static str, About) {
+    // SAFETY: O1, the caller's promise.
+    let this = unsafe { &*permits.cast::<Permits>() };
+    let wanted = if count == 1 { String::new() } else { format!("{count} wanted, ") };
+    let state = format!("{wanted}{} free", this.free());
+    let object = holder::describe(permits, &this.tag, &state);
+    let holds = this.tag.holds();
+    ("a permit", About::Object(Box::new(Object { holds, needs: Needs::Some, ..object })))
+}
+
+/// # Safety
+/// O1: as [`describe_permits`].
+unsafe fn describe_notification(permits: *const (), _: usize) -> (&'static str, About) {
+    // SAFETY: O1, the caller's promise.
+    let this = unsafe { &*permits.cast::<Permits>() };
+    ("a notification", holder::about(permits, &this.tag, ""))
 }
 
 /// The permits while the queue's lock is held and `WAITERS` is set. Dropping it writes the number
@@ -58,12 +89,12 @@ struct Locked<'a> {
 impl Permits {
     #[cfg(not(loom))]
     pub(super) const fn new(free: usize) -> Permits {
-        Permits { word: AtomicUsize::new(free * ONE), line: WaitList::new() }
+        Permits { word: AtomicUsize::new(free * ONE), line: WaitList::new(), tag: Tag::new() }
     }
 
     #[cfg(loom)]
     pub(super) fn new(free: usize) -> Permits {
-        Permits { word: AtomicUsize::new(free * ONE), line: WaitList::new() }
+        Permits { word: AtomicUsize::new(free * ONE), line: WaitList::new(), tag: Tag::new() }
     }
 
     pub(super) fn line(&self) -> &WaitList {
@@ -107,14 +138,14 @@ impl Permits {
 
     #[inline]
     #[track_caller]
-    pub(super) fn acquire(&self, count: usize) -> Result<(), Cancelled> {
+    pub(super) fn acquire(&self, count: usize, what: &'static What) -> Result<(), Cancelled> {
         task::begin_wait()?;
-        if self.try_acquire(count) { Ok(()) } else { self.acquire_slowly(count) }
+        if self.try_acquire(count) { Ok(()) } else { self.acquire_slowly(count, what) }
     }
 
     #[cold]
     #[track_caller]
-    fn acquire_slowly(&self, count: usize) -> Result<(), Cancelled> {
+    fn acquire_slowly(&self, count: usize, what: &'static What) -> Result<(), Cancelled> {
         loop {
             let mut woken = Woken::none();
             let mut locked = self.lock();
@@ -128,7 +159,9 @@ impl Permits {
             let wait = Wait {
                 role: Role::Slot,
                 tag: count,
-                ..Wait::new(const { &What::new("a permit or a notification") }, Mode::Cancellable)
+                object: ptr::from_ref(self).cast(),
+                detail: count,
+                ..Wait::new(what, Mode::Cancellable)
             };
             let outcome = wait.registered(
                 locked,

@@ -41,6 +41,7 @@ mod current;
 mod deaf;
 mod describe;
 mod header;
+mod holders;
 mod locals;
 mod panics;
 mod polled;
@@ -65,6 +66,7 @@ pub(crate) use describe::describe_overflows;
 pub(crate) use header::{
     DONE, Extra, Header, Running, StartedEntry, TAKEN, TaskFiber, Upcalls, VTable,
 };
+pub(crate) use holders::describe_holders;
 #[cfg(feature = "sim")]
 pub(crate) use panics::is_passed_on;
 pub(crate) use panics::{

@@ -19,6 +19,7 @@ mod drain;
 mod driver;
 mod dump;
 mod ending_thread;
+mod explained;
 #[cfg(not(any(ecru_baton, debug_assertions)))] // its limits are times, which slow code exceeds
 mod fairness;
 mod fs;
