@@ -4,7 +4,7 @@
 //! [`RuntimeHandle::dump`](crate::RuntimeHandle::dump) makes a [`TaskTree`], which can be printed or
 //! written as [JSON](TaskTree::to_json).
 //! [`dump_on_signal`](crate::RuntimeBuilder::dump_on_signal) prints one when a signal arrives,
-//! and the
+//! [`inspect`](crate::RuntimeBuilder::inspect) lets the command `ecru` ask for one, and the
 //! [`watchdog`](crate::RuntimeBuilder::watchdog) reports workers that do not switch.
 //!
 //! The workers answer one after another while the others continue. The tree of a busy program may
@@ -33,6 +33,7 @@
 mod cycles;
 mod deadlock;
 mod dump;
+mod inspect;
 mod json;
 mod on_signal;
 mod stale;
@@ -53,5 +54,6 @@ pub(crate) use deadlock::{found, noticed, patience, verdict};
 pub(crate) use dump::dump;
 #[cfg(feature = "sim")]
 pub(crate) use dump::running_on;
+pub(crate) use inspect::{Inspect, InspectAt, inspected_by_default};
 pub(crate) use on_signal::DumpOnSignal;
 pub(crate) use watchdog::{LIMIT_MIN, Watchdog, limit_by_default};

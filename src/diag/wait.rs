@@ -227,7 +227,7 @@ impl Wait {
     /// lock (also the readers), of permits, and of a value that is being computed.
     ///
     /// The holders of locks and permits are noted in builds with `debug_assertions`, in a simulation,
-    /// and in tasks of a runtime with
+    /// and in tasks of a runtime with [`inspect`](crate::RuntimeBuilder::inspect),
     /// [`dump_on_signal`](crate::RuntimeBuilder::dump_on_signal) or
     /// [`detect_deadlock`](crate::RuntimeBuilder::detect_deadlock). At most 64 are noted of one
     /// object.

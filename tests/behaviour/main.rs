@@ -25,6 +25,7 @@ mod fairness;
 mod fs;
 mod future;
 mod handle;
+mod inspected;
 mod io;
 mod net;
 #[cfg(not(ecru_baton))] // its stacks are those of threads
