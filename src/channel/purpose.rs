@@ -10,18 +10,23 @@ use crate::base::simulated;
 use crate::base::sync::atomic::Ordering;
 use crate::park::{About, Mode, Object, Role, Wait, What};
 
-/// Describes a channel by its name, kind and capacity, the number of values in it, and the numbers
-/// of its senders and receivers.
+/// Describes a channel.
 ///
 /// # Safety
 /// O1: `channel` is a [`Channel`] of this type.
 unsafe fn describe<T>(channel: *const (), capacity: usize) -> About {
     // SAFETY: O1, the caller's promise.
     let this = unsafe { &*channel.cast::<Channel<T>>() };
+    About::Object(Box::new(describe_channel(this, capacity)))
+}
+
+/// Describes a channel by its name, kind and capacity, the number of values in it, and the numbers
+/// of its senders and receivers.
+fn describe_channel<T>(this: &Channel<T>, capacity: usize) -> Object {
     // Code of the user may run under the lock. Then what it guards is left out.
     let seen = this.lock_at_once().map(|locked| (kind(&locked.state), locked.state.buffer.len()));
-    let (kind, len) =
-        seen.unwrap_or((if capacity == usize::MAX { "unbounded" } else { "bounded" }, 0));
+    let unseen = if capacity == usize::MAX { "unbounded" } else { "bounded" };
+    let (kind, len) = seen.unwrap_or((unseen, 0));
     let name = this.tag.name().map(String::from);
     let mut text = match &name {
         Some(name) => format!("'{name}' of {} ({kind}", type_name::<T>()),
@@ -30,19 +35,14 @@ unsafe fn describe<T>(channel: *const (), capacity: usize) -> About {
     if matches!(kind, "bounded" | "dropping" | "sliding") {
         text.push_str(&format!("({capacity})"));
     }
-    text.push_str(&format!(", {}", simulated::object_name(channel)));
+    text.push_str(&format!(", {}", simulated::object_name(ptr::from_ref(this).cast())));
     if seen.is_some() && capacity != 0 {
         text.push_str(&format!(", {len} in it"));
     }
     let senders = this.sender_count.load(Ordering::Relaxed);
     let receivers = this.receiver_count.load(Ordering::Relaxed);
     text.push_str(&format!(", {}, {})", count(senders, "sender"), count(receivers, "receiver")));
-    About::Object(Box::new(Object {
-        text,
-        name,
-        ends: Some((senders, receivers)),
-        ..Object::default()
-    }))
+    Object { text, name, ends: Some((senders, receivers)), ..Object::default() }
 }
 
 fn count(number: usize, what: &str) -> String {
@@ -59,6 +59,23 @@ fn kind<T>(state: &ChannelState<T>) -> &'static str {
         ChannelKind::Oneshot => "oneshot",
         ChannelKind::Timed(_) => "timed",
         ChannelKind::Never => "never",
+    }
+}
+
+impl<T> Channel<T> {
+    /// Describes a wait for a value, as one of several.
+    pub(super) fn describe_recv(&self) -> String {
+        format!("a value from a channel {}", describe_channel(self, self.capacity_if_free()).text)
+    }
+
+    /// Describes a wait for room, as one of several.
+    pub(super) fn describe_send(&self) -> String {
+        format!("room in a channel {}", describe_channel(self, self.capacity_if_free()).text)
+    }
+
+    /// The capacity, or 0 while the lock is held.
+    fn capacity_if_free(&self) -> usize {
+        self.lock_at_once().map_or(0, |locked| locked.state.capacity)
     }
 }
 

@@ -55,7 +55,7 @@ pub(super) fn confirmed(
         let still_waits = |id: &TaskId| {
             waits.get(id).zip(waited.get(id)).is_some_and(|(after, before)| after.is_still(before))
         };
-        cycle.iter().all(|id| still_waits(id)) && after.iter().any(|other| is_rotated(cycle, other))
+        cycle.iter().all(still_waits) && after.iter().any(|other| is_rotated(cycle, other))
     };
     cycles.iter().filter(is_same).cloned().collect()
 }

@@ -50,7 +50,7 @@ impl TaskTree {
     /// | `at` | the place of the wait |
     /// | `source` | the type of the source, if the task waits for its item |
     /// | `task` | the id of the task whose end is waited for |
-    /// | `fd`, `peer` | the descriptor, and the address of the other side |
+    /// | `fd`, `fd_name`, `peer` | the descriptor, its path or own address, and the address of the other side |
     /// | `object` | the text about the object, with its holders |
     /// | `object_name` | the name that the program has given to the object |
     /// | `holders` | the holders of the object: `task` (an id, or null for a thread), `at` (a place) |
@@ -144,6 +144,7 @@ fn wait(object: &mut Object<'_>, wait: &Wait) {
     object.text("source", wait.source());
     object.number("task", wait.task().map(TaskId::shown));
     object.number("fd", wait.fd());
+    object.text("fd_name", wait.fd_name());
     object.text("peer", wait.peer());
     object.text("object", wait.object());
     object.text("object_name", wait.object_name());

@@ -104,6 +104,7 @@ pub struct TaskInfo {
 /// What a task was doing when its worker was asked.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
+#[expect(clippy::large_enum_variant, reason = "most tasks of a dump wait")]
 pub enum TaskState {
     /// The task is the one that asked.
     Running,

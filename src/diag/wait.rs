@@ -20,6 +20,7 @@ pub struct Wait {
     at: Option<&'static Location<'static>>,
     task: Option<Label>,
     fd: Option<i32>,
+    fd_name: Option<String>,
     peer: Option<String>,
     object: Option<Arc<Object>>,
     /// The description of the object, with its holders.
@@ -63,10 +64,10 @@ impl Wait {
         let mut wait = Wait { at: Some(purpose.at), task, ..Wait::of(purpose.what) };
         match purpose.about {
             About::Nothing | About::Task(_) => {}
-            About::Fd(fd, peer) => {
+            About::Fd { fd, name, peer } => {
                 // A file of a simulation has no descriptor.
                 wait.fd = (fd >= 0).then_some(fd);
-                wait.peer = peer;
+                (wait.fd_name, wait.peer) = (name, peer);
             }
             About::Scope(scope, left) => wait.scope = Some((scope, left)),
             About::Time(deadline) => {
@@ -92,6 +93,7 @@ impl Wait {
             at: None,
             task: None,
             fd: None,
+            fd_name: None,
             peer: None,
             object: None,
             described: None,
@@ -176,6 +178,13 @@ impl Wait {
     #[must_use]
     pub fn fd(&self) -> Option<i32> {
         self.fd
+    }
+
+    /// Returns the path of the file, or the own address of the socket, if the wait is for a
+    /// descriptor that has one.
+    #[must_use]
+    pub fn fd_name(&self) -> Option<&str> {
+        self.fd_name.as_deref()
     }
 
     /// Returns the address of the other side, if the wait is for a connected socket.
@@ -281,6 +290,9 @@ impl fmt::Display for Wait {
         }
         if let Some(fd) = self.fd {
             write!(f, " fd {fd}")?;
+        }
+        if let Some(name) = &self.fd_name {
+            write!(f, " ({name})")?;
         }
         if let Some(peer) = &self.peer {
             write!(f, ", peer {peer}")?;

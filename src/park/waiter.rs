@@ -90,8 +90,14 @@ pub(crate) enum About {
     Nothing,
     /// The header of a task. The frame of the wait keeps it alive.
     Task(*const ()),
-    /// A file descriptor, and the address of the other side if it is that of a connected socket.
-    Fd(i32, Option<String>),
+    /// A file descriptor.
+    Fd {
+        fd: i32,
+        /// The path of a file, or the socket's own address.
+        name: Option<String>,
+        /// The address of the other side, if it is that of a connected socket.
+        peer: Option<String>,
+    },
     /// A scope, by the address that its tasks know it by, and the number of tasks that are left.
     Scope(usize, u32),
     /// A point in time.

@@ -135,7 +135,7 @@ impl Worker {
             return Party::Elsewhere;
         }
         let is_here = match waiter.purpose().about {
-            About::Fd(..) => false,
+            About::Fd { .. } => false,
             About::Task(other) => {
                 // SAFETY: T2: the frame of the wait holds a reference to it.
                 let other = unsafe { &*other.cast::<Header>() };
@@ -189,7 +189,7 @@ impl Worker {
                 // SAFETY: T2: the frame of the wait holds a reference to it.
                 write!(text, " {}", unsafe { &*other.cast::<Header>() }.description())
             }
-            About::Fd(fd, _) => write!(text, " (descriptor {fd})"),
+            About::Fd { fd, .. } => write!(text, " (descriptor {fd})"),
             About::Object(object) => {
                 let holders = task::describe_holders(&object);
                 write!(text, " {}{holders}", object.text)

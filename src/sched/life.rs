@@ -11,8 +11,8 @@ use super::pool::Pool;
 #[cfg(feature = "sim")]
 use super::simulated::SIMULATED_HOST;
 use super::worker::{Scheduling, Worker};
-use crate::base::local;
 use crate::base::sync::atomic::Ordering;
+use crate::base::{clock, local};
 use crate::coroutine::panics;
 use crate::coroutine::stack::Stack;
 use crate::coroutine::switch::{Fiber, Suspender};
@@ -49,6 +49,8 @@ impl Worker {
             Leave(worker, local.blocks.replace(blocks), outer, self)
         });
         self.shared.board.open();
+        // An earlier run of this thread has counted from another moment.
+        self.note_moment(clock::now());
         body()
     }
 

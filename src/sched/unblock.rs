@@ -87,8 +87,10 @@ where
     };
     // From here on, the frame is reached through this pointer alone until the job is over.
     let at = &raw mut frame;
-    // SAFETY: O1: the description does not use the object.
-    let what = const { &unsafe { What::ending_by_itself_about(describe::<F>) } };
+    let what = const {
+        // SAFETY: O1: the description does not use the object.
+        &unsafe { What::ending_by_itself_about(describe::<F>) }
+    };
     let wait = Wait::new(what, Mode::Uninterruptible);
     let unblocked = wait.single_unless((), |wait| {
         // SAFETY: U1: the job has not been submitted.

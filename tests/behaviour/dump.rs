@@ -137,7 +137,7 @@ fn run_21_dump_says_what_a_task_waits_for() {
 /// - given: tasks that wait for channels, locks, a value that is being made, and sockets
 /// - when: a dump is made
 /// - then: each wait names its object: the channel's type, capacity and address, the lock's holders
-///   and where it was acquired (in builds with `debug_assertions`), the maker, the socket's peer
+///   and where it was acquired (in builds with `debug_assertions`), the maker, the socket's addresses
 #[test]
 fn run_76_dump_names_the_objects() {
     each_run(|| {
@@ -188,6 +188,9 @@ fn run_76_dump_names_the_objects() {
             assert_eq!(wait("reader").peer(), Some(&*peer));
             assert!(wait("reader").to_string().contains(&format!(", peer {peer}")));
             assert_eq!(wait("nameless").peer(), None);
+            assert_eq!(wait("nameless").fd_name(), None);
+            let own = client.local_addr().unwrap().to_string();
+            assert!(ecru::sim::is_simulated() || wait("reader").fd_name() == Some(&*own), "{tree}");
             let id = named(&tree, "maker").id();
             assert!(object("user").ends_with(&format!("by task {id}")), "{tree}");
             maker.cancel();

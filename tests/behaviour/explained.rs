@@ -9,7 +9,7 @@ use std::time::Duration;
 use ecru::channel::{self, Named};
 use ecru::diag::TaskInfo;
 use ecru::sync::{Barrier, Condvar, Latch, Mutex, Notify, RwLock, Semaphore};
-use ecru::{RuntimeHandle, TaskTree};
+use ecru::{RuntimeHandle, Source, TaskTree};
 
 use crate::support::{each_run, forever, ms, run_on, until};
 
@@ -411,6 +411,49 @@ fn run_118_many_tasks_are_counted_slow() {
             assert!(text.contains(" more that are not listed"), "{}", &text[..200]);
             let place = format!("\nnot listed: {} tasks spawned at ", tree.left_out());
             assert!(text.contains(&place) && text.contains(" wait at "), "{}", &text[..200]);
+            s.cancel();
+        });
+    });
+}
+
+/// - given: tasks that wait in a `select!`, a `Select`, and a race
+/// - when: a dump is made
+/// - then: each wait names its channels, and its other sources by their types
+#[test]
+fn run_124_selects_name_their_arms() {
+    each_run(|| {
+        let (full, _room) = channel::bounded(1).named("orders");
+        full.send(1).unwrap();
+        let (_more, empty) = channel::unbounded::<String>().named("news");
+        let (bell, gate) = (Notify::new(), Latch::new(1));
+        ecru::scope(|s| {
+            s.builder().name("select").spawn(|| {
+                ecru::select! {
+                    recv(empty) -> news => assert!(news.is_err()),
+                    send(full, 2) -> sent => assert!(sent.is_err()),
+                    wait(bell) -> rung => assert!(rung.is_err()),
+                }
+            });
+            s.builder().name("dynamic").spawn(|| {
+                let mut select = channel::Select::new();
+                select.recv(&empty);
+                select.send(&full);
+                drop(select.select_timeout(Duration::from_secs(3600)));
+            });
+            s.builder().name("race").spawn(|| ecru::source::race([&gate]).wait().is_err());
+            let names = ["select", "dynamic", "race"];
+            let tree = dump_until(|tree| names.iter().all(|name| waits(tree, name)));
+            let object = |name| named(&tree, name).waits_on().unwrap().object().unwrap().to_owned();
+            for name in ["select", "dynamic"] {
+                let text = object(name);
+                assert!(text.contains("a value from a channel 'news' of "), "{text}");
+                assert!(
+                    text.contains(", or room in a channel 'orders' of i32 (bounded(1), "),
+                    "{text}"
+                );
+            }
+            assert!(object("select").ends_with("Notify)"), "{}", object("select"));
+            assert!(object("race").contains("Latch"), "{}", object("race"));
             s.cancel();
         });
     });

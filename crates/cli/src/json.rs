@@ -103,6 +103,9 @@ fn wait(value: &Value) -> Wait {
     if let Some(fd) = value["fd"].as_i64() {
         add(format!("fd {fd}"));
     }
+    if let Some(name) = value["fd_name"].as_str() {
+        add(format!("({name})"));
+    }
     if let Some(peer) = value["peer"].as_str() {
         add(format!("peer {peer}"));
     }

@@ -1,6 +1,7 @@
 //! The arms of a `select!`.
 #![expect(unsafe_code, reason = "registers nodes of waits")]
 
+use std::any::type_name;
 use std::fmt;
 use std::ptr;
 
@@ -55,6 +56,9 @@ pub trait Arm {
     fn finish(&self, won: &Won<'_>) -> Option<Self::Output>;
     #[doc(hidden)]
     fn cancelled(&self, cancelled: Cancelled) -> Self::Output;
+    /// Describes what the operation waits for. It calls no code of the user.
+    #[doc(hidden)]
+    fn describe(&self) -> String;
 }
 
 /// `recv(receiver)`.
@@ -95,6 +99,10 @@ impl<T> Arm for RecvArm<'_, T> {
     fn cancelled(&self, _: Cancelled) -> Self::Output {
         Err(RecvError::Cancelled)
     }
+
+    fn describe(&self) -> String {
+        self.0.channel().describe_recv()
+    }
 }
 
 /// `wait(source)`.
@@ -119,6 +127,10 @@ impl<S: Source + ?Sized> Arm for WaitArm<'_, S> {
     fn cancelled(&self, cancelled: Cancelled) -> Self::Output {
         Err(cancelled)
     }
+
+    fn describe(&self) -> String {
+        String::from(type_name::<S>())
+    }
 }
 
 /// `send(sender, ..)`.
@@ -142,6 +154,10 @@ impl<'s, T> Arm for SendArm<'s, T> {
 
     fn cancelled(&self, _: Cancelled) -> Self::Output {
         Grant { reservation: None }
+    }
+
+    fn describe(&self) -> String {
+        self.0.channel().describe_send()
     }
 }
 

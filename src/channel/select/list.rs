@@ -69,6 +69,8 @@ pub trait ArmList {
     fn finish(&self, won: &Won<'_>) -> Option<Self::Output>;
     #[doc(hidden)]
     fn cancelled(&self, index: usize, cancelled: Cancelled) -> Option<Self::Output>;
+    #[doc(hidden)]
+    fn describe(&self, each: &mut Vec<String>);
 }
 
 impl ArmList for NoMoreArms {
@@ -91,6 +93,8 @@ impl ArmList for NoMoreArms {
     fn cancelled(&self, _: usize, _: Cancelled) -> Option<NoArm> {
         None
     }
+
+    fn describe(&self, _: &mut Vec<String>) {}
 }
 
 impl<A: Arm, R: ArmList> ArmList for Both<A, R> {
@@ -138,6 +142,11 @@ impl<A: Arm, R: ArmList> ArmList for Both<A, R> {
             0 => Some(Pick::This(self.arm.cancelled(cancelled))),
             _ => self.rest.cancelled(index - 1, cancelled).map(Pick::Rest),
         }
+    }
+
+    fn describe(&self, each: &mut Vec<String>) {
+        each.push(self.arm.describe());
+        self.rest.describe(each);
     }
 }
 
@@ -197,6 +206,10 @@ impl<L: ArmList> Choice for ListChoice<'_, L> {
 
     fn finish(&self, won: &Won<'_>) -> Option<L::Output> {
         self.list.finish(won)
+    }
+
+    fn describe(&self, each: &mut Vec<String>) {
+        self.list.describe(each);
     }
 }
 

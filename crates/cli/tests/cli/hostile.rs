@@ -77,5 +77,6 @@ fn hostile_clients_harm_nothing_slow() {
         }
     });
     drop(program.child.stdin.take());
+    assert!(program.said.any(|line| line.unwrap().contains("over")));
     assert!(program.child.wait().unwrap().success(), "the program has gone on");
 }

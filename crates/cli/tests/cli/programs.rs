@@ -194,18 +194,15 @@ fn works() {
             for n in 0..20 {
                 s.builder().name(format!("idle-{n}")).spawn(|| ecru::sleep(HOUR));
             }
-            let beats = s.builder().name("beats").spawn(|| {
-                let mut beats = 0_u64;
-                while ecru::sleep(Duration::from_millis(1)).is_ok() {
-                    beats += 1;
-                }
-                beats
-            });
+            s.builder().name("beats").spawn(
+                || {
+                    while ecru::sleep(Duration::from_millis(1)).is_ok() {}
+                },
+            );
             ready();
             let end = ecru::unblock(|| std::io::stdin().read(&mut [0]).unwrap());
             assert_eq!(end, 0);
             s.cancel();
-            assert!(ecru::shield(|| beats.join()).unwrap() > 0);
         });
     });
     println!("over");

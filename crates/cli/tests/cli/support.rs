@@ -1,8 +1,8 @@
 //! Programs in processes of their own, and the command.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Lines};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -36,6 +36,8 @@ pub(crate) struct Program {
     pub(crate) child: Child,
     pub(crate) socket: PathBuf,
     pub(crate) folder: Folder,
+    /// What it says after that it is ready. It stays open, so that the program can say it.
+    pub(crate) said: Lines<BufReader<ChildStdout>>,
 }
 
 impl Drop for Program {
@@ -69,10 +71,10 @@ pub(crate) fn start_with(
         .stderr(Stdio::null());
     set(&mut command);
     let mut child = command.spawn().unwrap();
-    let said = BufReader::new(child.stdout.take().unwrap());
-    let mut program = Program { child, socket, folder };
-    let mut lines = said.lines();
-    assert!(lines.any(|line| line.unwrap().contains("ready")), "{:?}", program.child.wait());
+    let said = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut program = Program { child, socket, folder, said };
+    let is_ready = program.said.any(|line| line.unwrap().contains("ready"));
+    assert!(is_ready, "{:?}", program.child.wait());
     program
 }
 

@@ -21,6 +21,7 @@ fn a_program_works_and_ends_while_it_is_inspected_slow() {
     assert_eq!(value["version"], 1);
     assert!(value["tasks"].as_array().unwrap().len() >= 22, "{json}");
     drop(program.child.stdin.take());
+    assert!(program.said.any(|line| line.unwrap().contains("over")));
     assert!(program.child.wait().unwrap().success());
     assert!(!program.socket.exists());
     let output = ecru(&["dump", path(&program.socket)]);
