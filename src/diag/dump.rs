@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::trace::StackTrace;
 use super::tree::{BusyTask, Label, LeftOut, LeftOutPlace, Opening, TaskInfo, TaskState, TaskTree};
 use super::wait::Wait;
+use super::watchdog::Advice;
 use crate::base::hash::HashMap;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::base::{clock, simulated};
@@ -107,7 +108,10 @@ fn look(pool: &Arc<Pool>, traces: Traces) -> TaskTree {
                     left_out.uncounted += answer.uncounted;
                     left_out.add(answer.left_out);
                 }
-                _ => busy.push((worker, running_on(pool, worker))),
+                _ => {
+                    let activity = inspect::thread_of(pool, worker).activity();
+                    busy.push((worker, running_on(pool, worker), Advice(activity)));
+                }
             }
         }
     });

@@ -20,7 +20,7 @@ impl TaskTree {
     /// |---|---|
     /// | `version` | the version of this schema: 1. Programs should accept unknown fields |
     /// | `tasks` | the tasks, each before those below it |
-    /// | `busy_workers` | the workers that did not answer: `worker`, and `task` (`name`, `spawned_at`, `root`) or null |
+    /// | `busy_workers` | the workers that did not answer: `worker`, `task` (`name`, `spawned_at`, `root`) or null, and `advice` (what its thread did, and what to do instead) |
     /// | `left_out` | the number of tasks that are not listed |
     /// | `left_out_places` | those of them that have begun: `spawned_at`, `waits_at` (a place, or null if they are ready), `count` |
     /// | `cycles` | the tasks that [wait for each other](TaskTree::cycles): for each cycle the list of their ids |
@@ -82,6 +82,9 @@ impl TaskTree {
             let mut object = Object::begin(out);
             object.number("worker", Some(worker));
             object.object("task", self.busy_task(worker), busy_task);
+            let place = self.busy_workers().iter().position(|&busy| busy == worker);
+            let advice = place.map(|place| self.advice()[place].to_string());
+            object.text("advice", advice.as_deref());
             object.end();
         });
         object.number("left_out", Some(self.left_out()));

@@ -1,7 +1,8 @@
 //! A [`TaskTree`] as text.
 //!
 //! ```text
-//! 12 tasks                                       what there is
+//! 12 tasks; worker 1 is busy with a task ..      what there is
+//! worker 1: the thread sleeps: use `ecru::sleep` what a busy worker does, and what to do instead
 //! 2 tasks wait for each other:                   each cycle, if there is one
 //!   task #3, ...
 //! the longest waits:                             if the tree is long, or has stacks
@@ -68,6 +69,9 @@ impl TaskTree {
                 write!(f, " with {task},")?;
             }
             f.write_str(" and did not say what its tasks do")?;
+        }
+        for (worker, advice) in self.busy_workers().iter().zip(self.advice()) {
+            write!(f, "\nworker {worker}: {advice}")?;
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::cycles;
 use super::trace::StackTrace;
 use super::wait::Wait;
+use super::watchdog::Advice;
 use crate::base::hash::HashMap;
 #[cfg(feature = "sim")]
 use crate::base::simulated;
@@ -49,6 +50,8 @@ pub struct TaskTree {
     busy: Vec<usize>,
     /// What the busy workers were running, in the order of `busy`.
     busy_with: Vec<Option<BusyTask>>,
+    /// What their threads did, in the same order.
+    advice: Vec<Advice>,
     left_out: LeftOut,
 }
 
@@ -143,16 +146,17 @@ impl TaskTree {
     /// Combines the answers of the workers.
     pub(super) fn new(
         said: Vec<TaskInfo>,
-        busy: Vec<(usize, Option<BusyTask>)>,
+        busy: Vec<(usize, Option<BusyTask>, Advice)>,
         mut left_out: LeftOut,
     ) -> TaskTree {
-        let (busy, busy_with) = busy.into_iter().unzip();
+        let advice = busy.iter().map(|(_, _, advice)| *advice).collect();
+        let (busy, busy_with) = busy.into_iter().map(|(busy, with, _)| (busy, with)).unzip();
         let tasks = arrange(said);
         left_out.places.sort_by_key(|place| {
             (std::cmp::Reverse(place.count), place.spawned_at, place.waits_at)
         });
         let cycles = cycles::cycles(&tasks);
-        TaskTree { tasks: Arc::new(tasks), cycles, busy, busy_with, left_out }
+        TaskTree { tasks: Arc::new(tasks), cycles, busy, busy_with, advice, left_out }
     }
 
     /// Keeps only those cycles whose waits are the same ones in a tree that was made afterwards.
@@ -254,6 +258,12 @@ impl TaskTree {
     pub fn busy_task(&self, worker: usize) -> Option<&BusyTask> {
         let place = self.busy.iter().position(|&busy| busy == worker)?;
         self.busy_with[place].as_ref()
+    }
+
+    /// Returns what the threads of the [`busy_workers`](TaskTree::busy_workers) did, in their order,
+    /// and what the program should do instead.
+    pub(super) fn advice(&self) -> &[Advice] {
+        &self.advice
     }
 
     /// Returns how many tasks are left out. A worker with more than 10,000 tasks that have not begun

@@ -86,6 +86,16 @@ fn label(task: &Task) -> String {
     }
 }
 
+/// Returns the last part of a place: `net/main.rs:3`, without its column.
+fn short(at: &str) -> String {
+    let place = at.rsplit_once(':').map_or(at, |(place, _)| place);
+    let mut parts = place.rsplitn(3, '/');
+    match (parts.next(), parts.next()) {
+        (Some(file), Some(folder)) => format!("{folder}/{file}"),
+        _ => place.to_owned(),
+    }
+}
+
 fn tasks(frame: &mut Frame<'_>, model: &mut Model, area: Rect) {
     let row = |shown: &Shown| {
         let task = &model.tree.tasks[shown.task];
@@ -102,7 +112,7 @@ fn tasks(frame: &mut Frame<'_>, model: &mut Model, area: Rect) {
             task.worker.map_or_else(String::new, |worker| worker.to_string()),
             wait.map_or_else(String::new, |wait| seconds(wait.lasted_ms)),
             wait.map_or_else(|| task.state.clone(), |wait| wait.what.clone()),
-            wait.map_or_else(String::new, |wait| wait.at.clone()),
+            wait.map_or_else(String::new, |wait| short(&wait.at)),
         ])
         .style(style)
     };
@@ -146,4 +156,16 @@ fn help(model: &Model) -> String {
         return String::from("type a part of a name, a place or a wait   Enter keep   Esc clear");
     }
     String::from("q quit   s sort   f fold   / filter   Space close   Enter stack   Esc back")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::short;
+
+    #[test]
+    fn places_are_short() {
+        assert_eq!(short("crates/cli/src/main.rs:12:5"), "src/main.rs:12");
+        assert_eq!(short("main.rs:12:5"), "main.rs:12");
+        assert_eq!(short(""), "");
+    }
 }
