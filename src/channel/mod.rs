@@ -53,6 +53,7 @@ mod flavours;
 mod hand_over;
 mod iter;
 mod meeting;
+mod named;
 mod permit;
 mod purpose;
 mod receiver;
@@ -71,6 +72,7 @@ pub use errors::{
 };
 pub use flavours::{after, at, bounded, dropping, never, oneshot, sliding, tick, unbounded};
 pub use iter::{IntoIter, Iter, Results, TryIter};
+pub use named::Named;
 pub use permit::{OwnedPermit, Permit};
 pub use receiver::Receiver;
 #[doc(hidden)]

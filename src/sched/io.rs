@@ -213,7 +213,8 @@ unsafe fn describe(op: *const (), _: usize) -> (&'static str, About) {
     // SAFETY: O1, the caller's promise.
     let op = unsafe { &*op.cast::<Op<'_>>() };
     let fd = op.descriptor();
-    (op.name(), About::Fd(fd.number(), driver::peer_of(fd)))
+    let (name, peer) = (driver::name_of(fd), driver::peer_of(fd));
+    (op.name(), About::Fd { fd: fd.number(), name, peer })
 }
 
 /// Hands the operation to the worker's driver and waits for its completion.

@@ -4,14 +4,14 @@
 #[cfg(feature = "sim")]
 mod in_place;
 
-use std::any::Any;
+use std::any::{Any, type_name};
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr;
 
 use super::blocking::Job;
 use super::worker;
 use crate::base::local;
-use crate::park::{self, Mode, Single, Wait, What};
+use crate::park::{self, About, Mode, Object, Single, Wait, What};
 use crate::task::cancel::CancelNode;
 use crate::task::{self, Kept, LeaveReason};
 
@@ -87,10 +87,11 @@ where
     };
     // From here on, the frame is reached through this pointer alone until the job is over.
     let at = &raw mut frame;
-    let wait = Wait::new(
-        const { &What::ending_by_itself("a closure on a thread that may block") },
-        Mode::Uninterruptible,
-    );
+    let what = const {
+        // SAFETY: O1: the description does not use the object.
+        &unsafe { What::ending_by_itself_about(describe::<F>) }
+    };
+    let wait = Wait::new(what, Mode::Uninterruptible);
     let unblocked = wait.single_unless((), |wait| {
         // SAFETY: U1: the job has not been submitted.
         unsafe { (*at).wait = wait };
@@ -113,6 +114,12 @@ where
         Ok(value) => value,
         Err(payload) => panic::resume_unwind(payload),
     }
+}
+
+/// Describes a wait for a closure by its type, which says in which function it was written.
+fn describe<F>(_: *const (), _: usize) -> (&'static str, About) {
+    let object = Object { text: format!("({})", type_name::<F>()), ..Object::default() };
+    ("a closure on a thread that may block", About::Object(Box::new(object)))
 }
 
 /// Runs a closure on the caller's stack. It is out of line: a closure that has large locals usually

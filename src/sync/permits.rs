@@ -28,10 +28,11 @@
 
 use std::ptr;
 
-use super::line;
+use super::{holder, line};
 use crate::base::sync::QueueGuard;
 use crate::base::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use crate::park::{Mode, Outcome, Queue, Role, Wait, WaitList, What, Woken};
+use crate::base::tag::Tag;
+use crate::park::{About, Mode, Needs, Object, Outcome, Queue, Role, Wait, WaitList, What, Woken};
 use crate::source::{Arms, Pass, Won};
 use crate::task::{self, CancelReason, Cancelled};
 
@@ -50,6 +51,8 @@ pub(super) struct Permits {
     line: WaitList,
     /// Written under the queue's lock.
     closed: AtomicBool,
+    /// The name, and what has taken the permits.
+    pub(super) tag: Tag,
 }
 
 /// Why permits were not taken at once.
@@ -57,6 +60,34 @@ pub(super) struct Permits {
 pub(super) enum Refused {
     TooFew,
     Closed,
+}
+
+/// A wait for permits of a semaphore.
+// SAFETY: O1: the object is the permits, which the wait borrows.
+pub(super) static A_PERMIT: What = unsafe { What::about(describe_permits) };
+
+/// A wait for a notification, which a permit stands for.
+// SAFETY: O1: the object is the permits, which the wait borrows.
+pub(super) static A_NOTIFICATION: What = unsafe { What::about(describe_notification) };
+
+/// # Safety
+/// O1: `permits` is a [`Permits`].
+unsafe fn describe_permits(permits: *const (), count: usize) -> (&'static str, About) {
+    // SAFETY: O1, the caller's promise.
+    let this = unsafe { &*permits.cast::<Permits>() };
+    let wanted = if count == 1 { String::new() } else { format!("{count} wanted, ") };
+    let state = format!("{wanted}{} free", this.free());
+    let object = holder::describe(permits, &this.tag, &state);
+    let holds = this.tag.holds();
+    ("a permit", About::Object(Box::new(Object { holds, needs: Needs::Some, ..object })))
+}
+
+/// # Safety
+/// O1: as [`describe_permits`].
+unsafe fn describe_notification(permits: *const (), _: usize) -> (&'static str, About) {
+    // SAFETY: O1, the caller's promise.
+    let this = unsafe { &*permits.cast::<Permits>() };
+    ("a notification", holder::about(permits, &this.tag, ""))
 }
 
 /// The permits while the queue's lock is held and `WAITERS` is set. Dropping it writes the number
@@ -74,6 +105,7 @@ impl Permits {
             word: AtomicUsize::new(free * ONE),
             line: WaitList::new(),
             closed: AtomicBool::new(false),
+            tag: Tag::new(),
         }
     }
 
@@ -83,6 +115,7 @@ impl Permits {
             word: AtomicUsize::new(free * ONE),
             line: WaitList::new(),
             closed: AtomicBool::new(false),
+            tag: Tag::new(),
         }
     }
 
@@ -151,17 +184,17 @@ impl Permits {
     /// Waits for permits. If they are closed, the wait counts as cancelled on request.
     #[inline]
     #[track_caller]
-    pub(super) fn acquire(&self, count: usize) -> Result<(), Cancelled> {
+    pub(super) fn acquire(&self, count: usize, what: &'static What) -> Result<(), Cancelled> {
         task::begin_wait()?;
         match self.try_acquire(count) {
             Ok(()) => Ok(()),
-            Err(_) => self.acquire_slowly(count),
+            Err(_) => self.acquire_slowly(count, what),
         }
     }
 
     #[cold]
     #[track_caller]
-    fn acquire_slowly(&self, count: usize) -> Result<(), Cancelled> {
+    fn acquire_slowly(&self, count: usize, what: &'static What) -> Result<(), Cancelled> {
         loop {
             let mut woken = Woken::none();
             let mut locked = self.lock();
@@ -178,7 +211,9 @@ impl Permits {
             let wait = Wait {
                 role: Role::Slot,
                 tag: count,
-                ..Wait::new(const { &What::new("a permit or a notification") }, Mode::Cancellable)
+                object: ptr::from_ref(self).cast(),
+                detail: count,
+                ..Wait::new(what, Mode::Cancellable)
             };
             let outcome = wait.registered(
                 locked,

@@ -4,8 +4,9 @@ use std::error;
 use std::fmt;
 use std::sync::Arc;
 
-use super::permits::{self, Permits, Refused};
-use crate::park::WaitList;
+use super::holder;
+use super::permits::{self, A_PERMIT, Permits, Refused};
+use crate::park::{self, WaitList};
 use crate::source::{Arms, Source, Won};
 use crate::task::Cancelled;
 
@@ -61,6 +62,20 @@ impl Semaphore {
         Semaphore { permits: Arc::new(Permits::new(permits)) }
     }
 
+    /// Gives the semaphore a name, which [dumps](crate::diag) show. A semaphore that has a name
+    /// keeps it.
+    ///
+    /// # Examples
+    /// ```
+    /// let uploads = ecru::sync::Semaphore::new(3).named("uploads");
+    /// assert_eq!(uploads.available_permits(), 3);
+    /// ```
+    #[must_use]
+    pub fn named(self, name: impl AsRef<str>) -> Semaphore {
+        self.permits.tag.set_name(name.as_ref());
+        self
+    }
+
     /// Waits for a permit.
     ///
     /// # Errors
@@ -114,7 +129,7 @@ impl Semaphore {
             count <= Semaphore::MAX_PERMITS,
             "{count} permits can never be free; the maximum is `Semaphore::MAX_PERMITS`"
         );
-        self.permits.acquire(count)?;
+        self.permits.acquire(count, &A_PERMIT)?;
         Ok(self.permit(count))
     }
 
@@ -132,6 +147,7 @@ impl Semaphore {
     /// assert!(none.try_acquire().is_err());
     /// ```
     #[inline]
+    #[track_caller]
     pub fn try_acquire(&self) -> Result<Permit, TryAcquireError> {
         self.try_acquire_many(1)
     }
@@ -143,6 +159,7 @@ impl Semaphore {
     ///
     /// # Cancellation
     /// This is not a cancellation point.
+    #[track_caller]
     pub fn try_acquire_many(&self, count: usize) -> Result<Permit, TryAcquireError> {
         match self.permits.try_acquire(count) {
             Ok(()) => Ok(self.permit(count)),
@@ -202,8 +219,11 @@ impl Semaphore {
     }
 
     /// Makes the handle of permits that have been taken.
+    #[inline]
+    #[track_caller]
     fn permit(&self, count: usize) -> Permit {
-        Permit { permits: Arc::clone(&self.permits), count }
+        let note = if park::explains() { holder::note(&self.permits.tag) } else { 0 };
+        Permit { permits: Arc::clone(&self.permits), count, note }
     }
 }
 
@@ -239,6 +259,8 @@ impl Source for Semaphore {
 pub struct Permit {
     permits: Arc<Permits>,
     count: usize,
+    /// The number of the note about its holder, or 0.
+    note: u32,
 }
 
 impl Permit {
@@ -294,13 +316,16 @@ impl Permit {
     /// ```
     pub fn split(&mut self, count: usize) -> Option<Permit> {
         self.count = self.count.checked_sub(count)?;
-        Some(Permit { permits: Arc::clone(&self.permits), count })
+        Some(Permit { permits: Arc::clone(&self.permits), count, note: 0 })
     }
 }
 
 impl Drop for Permit {
     #[inline]
     fn drop(&mut self) {
+        if self.note != 0 {
+            self.permits.tag.release(self.note);
+        }
         if self.count != 0 {
             self.permits.release(self.count);
         }

@@ -155,6 +155,7 @@ mod current;
 mod deaf;
 mod describe;
 mod header;
+mod holders;
 mod limits;
 mod locals;
 mod panics;
@@ -180,6 +181,7 @@ pub(crate) use describe::describe_overflows;
 pub(crate) use header::{
     DONE, Extra, Header, Running, StartedEntry, TAKEN, TaskFiber, Upcalls, VTable,
 };
+pub(crate) use holders::describe_holders;
 pub(crate) use limits::{expire_limits, nearest_fixed_deadline, note_expired_limits};
 #[cfg(feature = "sim")]
 pub(crate) use panics::is_passed_on;

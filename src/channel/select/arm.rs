@@ -1,6 +1,7 @@
 //! The arms of a `select!`.
 #![expect(unsafe_code, reason = "registers nodes of waits")]
 
+use std::any::type_name;
 use std::fmt;
 use std::ptr;
 
@@ -62,6 +63,9 @@ pub trait Arm {
     fn finish(&self, won: &Won<'_>) -> Option<Self::Output>;
     #[doc(hidden)]
     fn cancelled(&self, cancelled: Cancelled) -> Self::Output;
+    /// Describes what the operation waits for. It calls no code of the user.
+    #[doc(hidden)]
+    fn describe(&self) -> String;
 }
 
 /// `recv(receiver)`.
@@ -102,6 +106,10 @@ impl<T> Arm for RecvArm<'_, T> {
     fn cancelled(&self, _: Cancelled) -> Self::Output {
         Err(RecvError::Cancelled)
     }
+
+    fn describe(&self) -> String {
+        self.0.channel().describe_recv()
+    }
 }
 
 /// `wait(source)`.
@@ -126,6 +134,10 @@ impl<S: Source + ?Sized> Arm for WaitArm<'_, S> {
     fn cancelled(&self, cancelled: Cancelled) -> Self::Output {
         Err(cancelled)
     }
+
+    fn describe(&self) -> String {
+        String::from(type_name::<S>())
+    }
 }
 
 /// `send(sender, ..)`.
@@ -149,6 +161,10 @@ impl<'s, T> Arm for SendArm<'s, T> {
 
     fn cancelled(&self, _: Cancelled) -> Self::Output {
         Grant { reservation: None }
+    }
+
+    fn describe(&self) -> String {
+        self.0.channel().describe_send()
     }
 }
 
@@ -214,6 +230,10 @@ impl<'s, T> Arm for ReserveArm<'s, T> {
     fn cancelled(&self, _: Cancelled) -> Self::Output {
         Err(SendError::Cancelled(()))
     }
+
+    fn describe(&self) -> String {
+        self.0.channel().describe_send()
+    }
 }
 
 /// An arm with the condition `if on`. If that is false, the arm is never possible.
@@ -253,6 +273,10 @@ impl<A: Arm> Arm for IfArm<A> {
 
     fn cancelled(&self, cancelled: Cancelled) -> A::Output {
         self.arm.cancelled(cancelled)
+    }
+
+    fn describe(&self) -> String {
+        self.arm.describe()
     }
 }
 

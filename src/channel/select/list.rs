@@ -73,6 +73,8 @@ pub trait ArmList {
     fn finish(&self, won: &Won<'_>) -> Option<Self::Output>;
     #[doc(hidden)]
     fn cancelled(&self, index: usize, cancelled: Cancelled) -> Option<Self::Output>;
+    #[doc(hidden)]
+    fn describe(&self, each: &mut Vec<String>);
 }
 
 impl ArmList for NoMoreArms {
@@ -99,6 +101,8 @@ impl ArmList for NoMoreArms {
     fn cancelled(&self, _: usize, _: Cancelled) -> Option<NoArm> {
         None
     }
+
+    fn describe(&self, _: &mut Vec<String>) {}
 }
 
 impl<A: Arm, R: ArmList> ArmList for Both<A, R> {
@@ -150,6 +154,13 @@ impl<A: Arm, R: ArmList> ArmList for Both<A, R> {
             0 => Some(Pick::This(self.arm.cancelled(cancelled))),
             _ => self.rest.cancelled(index - 1, cancelled).map(Pick::Rest),
         }
+    }
+
+    fn describe(&self, each: &mut Vec<String>) {
+        if self.arm.is_on() {
+            each.push(self.arm.describe());
+        }
+        self.rest.describe(each);
     }
 }
 
@@ -209,6 +220,10 @@ impl<L: ArmList> Choice for ListChoice<'_, L> {
 
     fn finish(&self, won: &Won<'_>) -> Option<L::Output> {
         self.list.finish(won)
+    }
+
+    fn describe(&self, each: &mut Vec<String>) {
+        self.list.describe(each);
     }
 }
 
