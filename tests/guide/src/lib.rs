@@ -1,0 +1,55 @@
+//! The programs of the guide (`doc/guide/`), as doctests, and the functions that they share.
+//!
+//! Each page is the documentation of a module that exists only in doctests. `tests/pages.rs` checks
+//! that no page is missing here, that no program is too long, and that each link leads somewhere.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+
+use ecru::net::{TcpListener, TcpStream};
+
+/// Asks a site for its front page. Returns the status, such as 200. Chapter 1 has this function.
+///
+/// # Errors
+/// Returns the error of the connection, an error for an answer that is not HTTP, or an error with
+/// [`Cancelled`](ecru::Cancelled).
+pub fn check(address: &str) -> io::Result<u16> {
+    let mut stream = TcpStream::connect(address)?;
+    let request = format!("GET / HTTP/1.0\r\nHost: {address}\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let status = answer.split(' ').nth(1).and_then(|word| word.parse().ok());
+    status.ok_or_else(|| io::Error::other("the answer is not HTTP"))
+}
+
+/// A site for the examples: it answers every request with 200. Chapter 1 has this function.
+///
+/// # Errors
+/// Returns the error of a listener that cannot accept any more, or an error with
+/// [`Cancelled`](ecru::Cancelled).
+pub fn site(listener: &TcpListener) -> io::Result<()> {
+    listener.serve(100, |mut stream, _| {
+        let mut head = BufReader::new(&stream).lines();
+        while head.next().transpose()?.is_some_and(|line| !line.is_empty()) {}
+        stream.write_all(b"HTTP/1.0 200 OK\r\n\r\n")
+    })
+}
+
+/// Declares a module for each page.
+macro_rules! pages {
+    ($($module:ident = $file:literal)*) => {
+        $(
+            #[cfg(doctest)]
+            #[doc = include_str!(concat!("../../../doc/", $file))]
+            pub mod $module {}
+        )*
+    };
+}
+
+pages! {
+    ten_minutes = "guide/src/01-ten-minutes.md"
+    tasks_and_scopes = "guide/src/02-tasks-and-scopes.md"
+    waiting_and_cancellation = "guide/src/03-waiting-and-cancellation.md"
+    errors_and_panics = "guide/src/04-errors-and-panics.md"
+    channels_and_select = "guide/src/05-channels-and-select.md"
+}
