@@ -35,6 +35,22 @@ pub fn site(listener: &TcpListener) -> io::Result<()> {
     })
 }
 
+/// Asks a site for a page over HTTP/1.0. Returns the body. Chapter 7 uses it as a client.
+///
+/// # Errors
+/// Returns the error of the connection, or an error with the status if it is not 200.
+pub fn get(address: &str, path: &str) -> io::Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    match answer.split_once("\r\n\r\n") {
+        Some((head, body)) if head.contains(" 200 ") => Ok(body.to_owned()),
+        _ => Err(io::Error::other(answer)),
+    }
+}
+
 /// Declares a module for each page.
 macro_rules! pages {
     ($($module:ident = $file:literal)*) => {
@@ -52,4 +68,11 @@ pages! {
     waiting_and_cancellation = "guide/src/03-waiting-and-cancellation.md"
     errors_and_panics = "guide/src/04-errors-and-panics.md"
     channels_and_select = "guide/src/05-channels-and-select.md"
+    io_and_other_crates = "guide/src/06-io-and-other-crates.md"
+    a_web_service = "guide/src/07-a-web-service.md"
+    databases = "guide/src/08-databases.md"
+    testing_by_simulation = "guide/src/09-testing-by-simulation.md"
+    when_it_goes_wrong = "guide/src/10-when-it-goes-wrong.md"
+    performance = "guide/src/11-performance.md"
+    beyond_one_machine = "guide/src/12-beyond-one-machine.md"
 }
