@@ -75,4 +75,9 @@ pages! {
     when_it_goes_wrong = "guide/src/10-when-it-goes-wrong.md"
     performance = "guide/src/11-performance.md"
     beyond_one_machine = "guide/src/12-beyond-one-machine.md"
+    moving_to_ecru = "guide/src/13-moving-to-ecru.md"
+    objections = "guide/src/14-objections.md"
+    questions = "guide/src/15-questions.md"
+    llms = "llms.txt"
+    skill = "skill.md"
 }
