@@ -40,22 +40,22 @@ fn serve(mut stream: TcpStream, requests: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Runs `talk` with the port of a server whose connections answer this many requests. Returns how
-/// many connections there were.
-fn with_server(requests: usize, talk: impl FnOnce(u16)) -> usize {
+/// Runs `talk` with the port of a server whose connections answer this many requests, and with the
+/// number of connections that it has closed. Returns how many it has closed in the end.
+fn with_server(requests: usize, talk: impl FnOnce(u16, &AtomicUsize)) -> usize {
     let (listener, address) = listen();
-    let connections = AtomicUsize::new(0);
+    let closed = AtomicUsize::new(0);
     ecru::scope(|s| {
         s.spawn_daemon(|| {
             listener.serve(100, |stream, _| {
-                connections.fetch_add(1, SeqCst);
                 let _ = serve(stream, requests);
+                closed.fetch_add(1, SeqCst);
                 Ok(())
             })
         });
-        talk(address.port());
+        talk(address.port(), &closed);
     });
-    connections.into_inner()
+    closed.into_inner()
 }
 
 fn get(agent: &Agent, url: &str) -> Result<String, Error> {
@@ -66,7 +66,7 @@ fn get(agent: &Agent, url: &str) -> Result<String, Error> {
 #[test]
 fn many_tasks() {
     each_run(|| {
-        let connections = with_server(usize::MAX, |port| {
+        let connections = with_server(usize::MAX, |port, _| {
             let agent = ecru_ureq::agent(config());
             ecru::scope(|s| {
                 for task in 0..10 {
@@ -90,13 +90,12 @@ fn many_tasks() {
 #[test]
 fn an_idle_connection_that_is_closed() {
     each_run(|| {
-        let connections = with_server(1, |port| {
+        let connections = with_server(1, |port, closed| {
             let agent = ecru_ureq::agent(config());
             for round in 0..3 {
                 let url = format!("http://127.0.0.1:{port}/{round}");
                 assert_eq!(get(&agent, &url).unwrap(), format!("/{round}"));
-                // The end of the connection arrives.
-                ecru::sleep(ms(2)).unwrap();
+                common::until(|| closed.load(SeqCst) == round + 1);
             }
         });
         assert_eq!(connections, 3);

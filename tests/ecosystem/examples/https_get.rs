@@ -3,7 +3,7 @@
 
 use ecru::net::TcpListener;
 use ecru_ecosystem::tls::Identity;
-use ecru_ecosystem::{http, ureq_over_ecru};
+use ecru_ecosystem::{http, ureq_with};
 
 fn main() -> Result<(), ureq::Error> {
     let identity = Identity::new();
@@ -26,7 +26,7 @@ fn main() -> Result<(), ureq::Error> {
             for page in ["one", "two", "three"] {
                 let certificate = identity.certificate();
                 s.spawn(move || {
-                    let agent = ureq_over_ecru::agent(certificate);
+                    let agent = ureq_with(certificate);
                     let answer = agent.get(format!("https://{address}/{page}")).call()?;
                     let status = answer.status();
                     println!("{status}: {}", answer.into_body().read_to_string()?);

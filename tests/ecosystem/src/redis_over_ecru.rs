@@ -3,12 +3,14 @@
 use std::io::{BufReader, Write};
 
 use ecru::net::{TcpStream, ToSocketAddrs};
-use redis::{Cmd, FromRedisValue, Parser, Pipeline, RedisResult, Value};
+use redis::{Cmd, ConnectionLike, Parser, RedisResult, Value};
 
-/// A connection.
+/// A connection, which has the crate's typed commands ([`redis::Commands`]) and takes its pipelines.
 pub struct Redis {
     stream: BufReader<TcpStream>,
     parser: Parser,
+    /// Whether all replies have been read. A cancellation may leave some.
+    is_open: bool,
 }
 
 impl Redis {
@@ -19,31 +21,46 @@ impl Redis {
     pub fn connect(address: impl ToSocketAddrs) -> RedisResult<Redis> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
-        Ok(Redis { stream: BufReader::new(stream), parser: Parser::new() })
+        Ok(Redis { stream: BufReader::new(stream), parser: Parser::new(), is_open: true })
     }
 
-    /// Sends a command and waits for its reply.
-    ///
-    /// # Errors
-    /// Returns the stream's errors, the server's errors, and an error if the reply does not fit the
-    /// requested type.
-    pub fn query<T: FromRedisValue>(&mut self, command: &Cmd) -> RedisResult<T> {
-        self.stream.get_mut().write_all(&command.get_packed_command())?;
-        let reply = self.reply()?.extract_error()?;
-        Ok(T::from_redis_value(reply)?)
+    /// Sends what is packed and reads all replies, of which the first `skip` are dropped.
+    fn converse(&mut self, packed: &[u8], skip: usize, count: usize) -> RedisResult<Vec<Value>> {
+        self.is_open = false;
+        self.stream.get_mut().write_all(packed)?;
+        for _ in 0..skip {
+            self.parser.parse_value(&mut self.stream)?;
+        }
+        let replies = (0..count).map(|_| self.parser.parse_value(&mut self.stream)).collect();
+        self.is_open = Result::is_ok(&replies);
+        replies
+    }
+}
+
+impl ConnectionLike for Redis {
+    fn req_packed_command(&mut self, packed: &[u8]) -> RedisResult<Value> {
+        Ok(self.converse(packed, 0, 1)?.remove(0))
     }
 
-    /// Sends many commands at once and waits for all replies.
-    ///
-    /// # Errors
-    /// Returns the stream's errors, and the parser's.
-    pub fn pipeline(&mut self, commands: &Pipeline) -> RedisResult<Vec<Value>> {
-        self.stream.get_mut().write_all(&commands.get_packed_pipeline())?;
-        commands.cmd_iter().map(|_| self.reply()).collect()
+    fn req_packed_commands(
+        &mut self,
+        packed: &[u8],
+        skip: usize,
+        count: usize,
+    ) -> RedisResult<Vec<Value>> {
+        self.converse(packed, skip, count)
     }
 
-    fn reply(&mut self) -> RedisResult<Value> {
-        self.parser.parse_value(&mut self.stream)
+    fn get_db(&self) -> i64 {
+        0
+    }
+
+    fn check_connection(&mut self) -> bool {
+        Cmd::new().arg("PING").query::<String>(self).is_ok()
+    }
+
+    fn is_open(&self) -> bool {
+        self.is_open
     }
 }
 

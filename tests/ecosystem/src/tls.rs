@@ -20,6 +20,7 @@ pub struct Identity {
     server: Arc<ServerConfig>,
     client: Arc<ClientConfig>,
     certificate: CertificateDer<'static>,
+    text: [String; 2],
 }
 
 impl Identity {
@@ -32,6 +33,7 @@ impl Identity {
         let names = ["localhost", "127.0.0.1"].map(String::from);
         let made = rcgen::generate_simple_self_signed(names).expect("plain names");
         let certificate = made.cert.der().clone();
+        let text = [made.cert.pem(), made.signing_key.serialize_pem()];
         let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("a fresh key");
         let server = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
@@ -46,13 +48,25 @@ impl Identity {
             .expect("ring knows them")
             .with_root_certificates(roots)
             .with_no_client_auth();
-        Identity { server: Arc::new(server), client: Arc::new(client), certificate }
+        Identity { server: Arc::new(server), client: Arc::new(client), certificate, text }
     }
 
     /// Returns the certificate itself.
     #[must_use]
     pub fn certificate(&self) -> &CertificateDer<'static> {
         &self.certificate
+    }
+
+    /// Returns the certificate and its key as text, for other programs.
+    #[must_use]
+    pub fn text(&self) -> [&str; 2] {
+        self.text.each_ref().map(String::as_str)
+    }
+
+    /// Returns the settings of a client that trusts no other certificate.
+    #[must_use]
+    pub fn client(&self) -> Arc<ClientConfig> {
+        Arc::clone(&self.client)
     }
 
     /// Creates the server's side of a connection. The handshake happens with its first bytes.

@@ -223,9 +223,9 @@ fn a_route_in_direct_style_and_a_time_limit() {
         };
         let router = axum::Router::new()
             .route("/waits", get_service(handler(waits)))
-            .route("/panics", get_service(handler(|_| -> &str { quiet_panic("handler") })))
             .route("/never", get(never))
-            .layer(TimeoutLayer::new(ms(20)));
+            .layer(TimeoutLayer::new(ms(20)))
+            .route("/panics", get_service(handler(|_| -> &str { quiet_panic("handler") })));
         let (listener, address, stop, stopped) = listen();
         ecru::scope(|s| {
             let server = s.spawn(|| serve(&listener, router).stop_when(stopped).run());

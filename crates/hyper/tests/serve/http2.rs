@@ -167,7 +167,9 @@ fn idle_connections() {
             drop(stop);
             server.join().unwrap().unwrap();
         });
-        assert_eq!(errors.into_inner().unwrap(), [ErrorKind::TimedOut; 2]);
+        // On a slow machine, the first client may not have said in time what it speaks.
+        let errors = errors.into_inner().unwrap();
+        assert!(matches!(*errors, [ErrorKind::TimedOut, ErrorKind::TimedOut, ..]), "{errors:?}");
     });
 }
 

@@ -48,9 +48,10 @@ fn heads_and_connections() {
             slow.0.write_all(b"GET / HT").unwrap();
             assert!(silent.is_closed());
             assert!(slow.is_closed());
-            assert_eq!(Client::connect(address).get("/").unwrap().0, "HTTP/1.1 200 OK");
+            // A slow machine may pass the limit before the request is sent. Then another client tries.
+            let tries = (1..).find(|_| Client::connect(address).get("/").is_ok());
             drop(stop);
-            assert_eq!(server.join().unwrap().unwrap().connections(), 3);
+            assert_eq!(server.join().unwrap().unwrap().connections(), 2 + tries.unwrap());
         });
         let nothing = serve(&listener, direct(hello)).limit(0).run().unwrap_err();
         assert_eq!(nothing.kind(), ErrorKind::InvalidInput);
@@ -134,6 +135,7 @@ fn a_response_that_is_not_taken() {
         ecru::scope(|s| {
             let server = s.spawn(|| {
                 serve(&listener, direct(large))
+                    .header_timeout(HOUR)
                     .idle_timeout(ms(20))
                     .on_error(|error, peer| errors.note(error, peer))
                     .stop_when(stopped)
@@ -212,7 +214,8 @@ fn a_body_that_is_too_slow() {
             let (listener, address, stop, stopped) = listen();
             ecru::scope(|s| {
                 let server = s.spawn(|| {
-                    let server = serve(&listener, direct(reads)).stop_when(stopped);
+                    let server = serve(&listener, direct(reads)).header_timeout(HOUR);
+                    let server = server.stop_when(stopped);
                     if drips {
                         server.body_timeout(ms(20)).idle_timeout(HOUR).run()
                     } else {

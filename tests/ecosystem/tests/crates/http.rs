@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::{SHORT, assert_timed_out, each_run, interrupted, listen, pair, two_at_once};
 use ecru_ecosystem::tls::Identity;
-use ecru_ecosystem::{http, ureq_over_ecru};
+use ecru_ecosystem::{http, ureq_with};
 
 #[test]
 fn http_two_clients_at_once_with_tls() {
@@ -14,7 +14,7 @@ fn http_two_clients_at_once_with_tls() {
         let _ = http::serve(identity.accept(stream), |path| format!("you asked for {path}"));
     };
     two_at_once(serve, |client, address| {
-        let agent = ureq_over_ecru::agent(identity.certificate());
+        let agent = ureq_with(identity.certificate());
         // The second request reuses the connection of the first.
         for round in 0..2 {
             let url = format!("https://{address}/{client}/{round}");
@@ -32,7 +32,7 @@ fn http_silent_server() {
     each_run(|| {
         let (_listener, address) = listen();
         // A time limit of ecru around a call ..
-        let agent = ureq_over_ecru::agent(identity.certificate());
+        let agent = ureq_with(identity.certificate());
         let failed = interrupted(|| agent.get(format!("https://{address}/")).call().unwrap_err());
         let ureq::Error::Io(error) = failed else { panic!("{failed:?}") };
         assert_timed_out(&error);
@@ -64,7 +64,7 @@ fn http_another_certificate() {
                 let stream = identity.accept(listener.accept().unwrap().0);
                 assert!(http::serve(stream, |_| String::from("secret")).is_err());
             });
-            let agent = ureq_over_ecru::agent(another.certificate());
+            let agent = ureq_with(another.certificate());
             let failed = ecru::timeout(Duration::from_secs(60), || {
                 agent.get(format!("https://{address}/")).call()
             });

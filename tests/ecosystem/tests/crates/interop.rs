@@ -1,88 +1,13 @@
-//! Futures of tokio and smol in direct style, and ecru's handles and sources in tokio and smol.
+//! Futures of smol in direct style, and ecru's handles and sources in tokio and smol.
 
 use std::time::{Duration, Instant};
 
 use crate::support::{SHORT, each_run};
 use ecru::{Source, channel};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Creates a tokio runtime, on threads of its own.
 fn tokio_runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
-}
-
-/// tokio's timers, sockets, channels and tasks, awaited in an ecru task while tokio's handle is
-/// entered.
-#[test]
-fn interop_tokio_futures_in_block_on() {
-    let tokio = tokio_runtime();
-    each_run(|| {
-        let _entered = tokio.enter();
-        let begun = Instant::now();
-        ecru::block_on(tokio::time::sleep(SHORT)).unwrap();
-        assert!(begun.elapsed() >= SHORT);
-
-        let answer = ecru::block_on(async {
-            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-            let address = listener.local_addr().unwrap();
-            let server = tokio::spawn(async move {
-                let (mut stream, _) = listener.accept().await.unwrap();
-                let mut bytes = [0; 5];
-                stream.read_exact(&mut bytes).await.unwrap();
-                stream.write_all(&bytes).await.unwrap();
-            });
-            let mut client = tokio::net::TcpStream::connect(address).await.unwrap();
-            client.write_all(b"hello").await.unwrap();
-            let mut bytes = [0; 5];
-            client.read_exact(&mut bytes).await.unwrap();
-            server.await.unwrap();
-            bytes
-        });
-        assert_eq!(&answer.unwrap(), b"hello");
-    });
-}
-
-/// Many tasks of a worker await futures that tokio runs. None of them enters tokio's runtime: the
-/// guards of several tasks would be dropped in an order that tokio refuses.
-#[test]
-fn interop_tokio_futures_in_many_tasks() {
-    let tokio = tokio_runtime();
-    each_run(|| {
-        let handle = tokio.handle();
-        ecru::scope(|s| {
-            let tasks: Vec<_> = (0..20)
-                .map(|n| {
-                    s.spawn(move || {
-                        let length = Duration::from_millis(20 - n);
-                        let future = async move {
-                            tokio::time::sleep(length).await;
-                            n
-                        };
-                        ecru::block_on(handle.spawn(future)).unwrap().unwrap()
-                    })
-                })
-                .collect();
-            assert_eq!(tasks.iter().map(|task| task.join().unwrap()).sum::<u64>(), 190);
-        });
-    });
-}
-
-/// The other tasks of the worker continue while one waits for tokio, and a limit ends its wait.
-#[test]
-fn interop_block_on_parks_and_is_cancelled() {
-    let tokio = tokio_runtime();
-    each_run(|| {
-        let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
-        ecru::scope(|s| {
-            let receives = s.spawn(move || ecru::block_on(async { receiver.recv().await }));
-            ecru::yield_now().unwrap();
-            s.spawn(move || ecru::block_on(sender.send(7)).unwrap().unwrap());
-            assert_eq!(receives.join().unwrap(), Ok(Some(7)));
-        });
-        let _entered = tokio.enter();
-        let hour = || tokio::time::sleep(Duration::from_secs(3600));
-        assert!(ecru::timeout(SHORT, || ecru::block_on(hour())).is_err());
-    });
 }
 
 /// Results and messages of ecru's tasks, awaited in tokio's tasks.
@@ -133,7 +58,7 @@ fn interop_ours_in_tokio() {
     });
 }
 
-/// The same conversions with smol, whose reactor needs no handle.
+/// Both conversions with smol, whose reactor needs no handle.
 #[test]
 fn interop_smol_both_ways() {
     each_run(|| {
