@@ -3,9 +3,13 @@
 //! Each page is the documentation of a module that exists only in doctests. `tests/pages.rs` checks
 //! that no page is missing here, that no program is too long, and that each link leads somewhere.
 
+mod service;
+
 use std::io::{self, BufRead, BufReader, Read, Write};
 
 use ecru::net::{TcpListener, TcpStream};
+
+pub use service::serve;
 
 /// Asks a site for its front page. Returns the status, such as 200. Chapter 1 has this function.
 ///

@@ -129,3 +129,29 @@ fn links_lead_somewhere() {
     }
     assert!(links > 0);
 }
+
+/// A function as it is written at the start of a line, without its documentation.
+fn function<'t>(text: &'t str, name: &str) -> &'t str {
+    let begin = text.find(&format!("\nfn {name}(")).unwrap_or_else(|| panic!("there is no {name}"));
+    let end = text[begin..].find("\n}\n").unwrap();
+    &text[begin..begin + end]
+}
+
+/// The functions that programs take from the library are those that the chapters show.
+#[test]
+fn shared_functions_are_those_of_the_chapters() {
+    let sources = ["lib.rs", "service.rs"].map(|file| {
+        read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(file))
+            .replace("\npub fn", "\nfn")
+    });
+    let chapters = ["guide/src/01-ten-minutes.md", "guide/src/07-a-web-service.md"];
+    let [first, service] = chapters.map(|page| read(&doc().join(page)));
+    // The last router is that of the whole service.
+    let service = &service[service.find("## Step 3").unwrap()..];
+    for name in ["check", "site"] {
+        assert_eq!(function(&sources[0], name), function(&first, name));
+    }
+    for name in ["router", "watch", "serve"] {
+        assert_eq!(function(&sources[1], name), function(service, name));
+    }
+}
