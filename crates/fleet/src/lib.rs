@@ -13,7 +13,8 @@
 //! |---|---|
 //! | join a fleet | [`Fleet::connect`], [`Fleet::local`] |
 //! | open a queue, and send jobs | [`Fleet::queue`], [`Queue::send`], [`Queue::send_keyed`] |
-//! | send jobs for later, or again and again | [`Queue::send_after`], [`Queue::send_at`], [`Queue::every`] |
+//! | send several jobs or none | [`Queue::send_all`] |
+//! | send jobs for later, or again and again | [`Queue::send_after`], [`Queue::send_at`], [`Queue::every`], [`Queue::cron`] |
 //! | work on jobs | [`Queue::jobs`], [`Job::run`], [`Job::done`], [`Unsettled`] |
 //! | handle what fails | [`Job::retry_after`], [`Job::bury`], [`Queue::dead`] |
 //! | operate a queue | [`Queue::cancel`], [`Queue::pause`], [`Queue::stats`], [`Queue::update`], [`Fleet::on_warning`], [`Fleet::metrics`] |
@@ -182,9 +183,11 @@
 //! [`Fleet::local`] works in simulations ([`ecru::sim`]): leases end in virtual time, and each
 //! seed is another interleaving. For that, enable the feature `sim` of this crate.
 
+mod batch;
 mod calls;
 mod codec;
 mod core;
+mod cron;
 mod daemons;
 mod dead;
 mod engine;

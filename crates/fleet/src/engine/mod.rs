@@ -181,6 +181,11 @@ pub(crate) trait EngineQueue: Send + Sync {
         after: Duration,
     ) -> io::Result<BoxSource>;
 
+    /// Stores jobs, each under its id, one after another and all of them or none. No other job ever
+    /// has one of the ids. `Already` tells that they were stored before, which an engine knows while
+    /// one of them is queued or held, or if it remembers recent messages.
+    fn send_all(&self, jobs: &[(String, Bytes)]) -> io::Result<Sending>;
+
     /// Begins to take jobs. At most `window` deliveries of this pull are alive at once. The engine
     /// may ask for that many ahead of [`Pull::next`], so a delivery's lease may have begun before
     /// the delivery was returned.

@@ -11,7 +11,7 @@ use ecru::Scope;
 use crate::Fleet;
 use crate::engine::{
     self, Announcements, BoxSource, Changes, Counts, Dead, Delivery, Engine, EngineQueue,
-    EngineResults, Lease, Pull, QueueSpec, Renewal, ResultsSpec,
+    EngineResults, Lease, Pull, QueueSpec, Renewal, ResultsSpec, Sending,
 };
 
 /// A server in memory.
@@ -86,6 +86,11 @@ impl EngineQueue for RemoteQueue {
             return Ok(Box::new(ecru::source::ready(engine::Sending::Unknown)));
         }
         self.queue.begin_send(id, payload, sending, after)
+    }
+
+    fn send_all(&self, jobs: &[(String, Bytes)]) -> io::Result<Sending> {
+        self.link.check()?;
+        self.queue.send_all(jobs)
     }
 
     fn pull(&self, window: usize) -> io::Result<Box<dyn Pull>> {

@@ -1,7 +1,9 @@
 //! Shows the rows of `doc/behaviour/fleet.md`. What only an engine with faults can show is in the
 //! crate itself, in `src/tests`.
 
+mod batches;
 mod broker;
+mod cron;
 mod dead;
 mod functions;
 mod jobs;

@@ -14,6 +14,8 @@ mod servers;
 mod settling;
 mod tool;
 
+#[path = "../behaviour/batches.rs"]
+mod batches;
 #[path = "../behaviour/dead.rs"]
 mod dead;
 #[path = "../behaviour/functions.rs"]

@@ -89,6 +89,21 @@ impl Jobs {
         Added::New
     }
 
+    /// Stores jobs that are ready at once, all of them or none.
+    pub(super) fn add_all(&mut self, spec: &QueueSpec, jobs: &[(String, Bytes)]) -> Added {
+        if jobs.iter().any(|(id, _)| self.by_id.contains_key(id)) {
+            return Added::Already;
+        }
+        let count = u64::try_from(self.by_number.len() + jobs.len()).unwrap_or(u64::MAX);
+        if spec.capacity.is_some_and(|capacity| count > capacity) {
+            return Added::Full;
+        }
+        for (id, payload) in jobs {
+            self.add(spec, id, payload.clone(), None);
+        }
+        Added::New
+    }
+
     /// Hands out a job, if there is one. Otherwise returns when to look again, if time alone can
     /// change that.
     pub(super) fn take(

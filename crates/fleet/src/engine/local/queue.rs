@@ -110,6 +110,16 @@ impl EngineQueue for Arc<Queue> {
         Ok(Box::new(source::ready(sending)))
     }
 
+    fn send_all(&self, jobs: &[(String, Bytes)]) -> io::Result<Sending> {
+        self.call()?;
+        let spec = self.settings();
+        Ok(match self.change(|stored| stored.add_all(&spec, jobs)) {
+            Added::New => Sending::New,
+            Added::Already => Sending::Already,
+            Added::Full => Sending::Full,
+        })
+    }
+
     fn pull(&self, window: usize) -> io::Result<Box<dyn Pull>> {
         self.call()?;
         Ok(Box::new(LocalPull::new(self, window)))

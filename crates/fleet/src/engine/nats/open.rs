@@ -34,6 +34,7 @@ pub(super) fn queue(js: &JetStream, names: &Names, settings: &Changes) -> io::Re
         discard_new_per_subject: true,
         max_messages_per_subject: Some(1),
         max_messages: spec.capacity,
+        allow_batches: true,
         replicas: replicas(spec.replicas),
         ..StreamConfig::new(&names.jobs)
     };

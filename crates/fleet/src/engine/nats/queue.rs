@@ -16,6 +16,7 @@ use super::pull::NatsPull;
 use super::{dead, open, send};
 use crate::engine::{
     Announced, Announcements, BoxSource, Changes, Counts, Dead, EngineQueue, Pull, QueueSpec,
+    Sending,
 };
 
 /// How long an announcement may wait until there is room to send it.
@@ -104,6 +105,10 @@ impl EngineQueue for NatsQueue {
         after: Duration,
     ) -> io::Result<BoxSource> {
         send::begin(&self.js, &self.names, id, payload, sending, after)
+    }
+
+    fn send_all(&self, jobs: &[(String, Bytes)]) -> io::Result<Sending> {
+        send::all(&self.js, &self.names, jobs)
     }
 
     fn pull(&self, window: usize) -> io::Result<Box<dyn Pull>> {
