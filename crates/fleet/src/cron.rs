@@ -3,10 +3,10 @@
 use std::io;
 use std::time::Duration;
 
-use croner::Cron;
-use croner::parser::{CronParser, Seconds, Year};
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
+use cronexpr::Crontab;
+use jiff::civil::DateTime;
+use jiff::tz::{AmbiguousOffset, TimeZone};
+use jiff::{SignedDuration, Timestamp};
 
 use crate::codec::Wire;
 use crate::errors::invalid;
@@ -21,8 +21,7 @@ impl<T: Wire> Queue<T> {
     /// The expression has five fields: minute, hour, day of the month, month, and day of the week.
     /// Each is `*`, a number, a range `1-5`, a list `1,3`, or has a step `*/15`. Months and days of
     /// the week have their English names, too, as `JAN` and `MON`, and 0 and 7 are Sunday. If both
-    /// days are given, either is enough. The names `@hourly`, `@daily`, `@weekly`, `@monthly` and
-    /// `@yearly` stand for expressions.
+    /// days are given, either is enough.
     ///
     /// As with [`every`](Queue::every), the schedule is known by its name, which it shares with those
     /// of `every`. If several processes have it, one job is stored at each time, also if they have
@@ -48,7 +47,7 @@ impl<T: Wire> Queue<T> {
     ///
     /// # Errors
     /// Returns `InvalidInput` if the name is empty or longer than 64 bytes, the expression cannot be
-    /// read or has no time, or the zone is not known, and `NotConnected` after the end of the fleet.
+    /// read or has no time in four years, or the zone is not known, and `NotConnected` after the end of the fleet.
     /// A job that the servers refuse is left out with a [warning](crate::Fleet::on_warning).
     ///
     /// # Cancellation
@@ -75,41 +74,86 @@ impl<T: Wire> Queue<T> {
     }
 }
 
+/// How far clocks are put back, at most. None was ever put back by more than two hours.
+const PUT_BACK: SignedDuration = SignedDuration::from_hours(3);
+
 /// The times of an expression.
 struct Times {
-    cron: Cron,
+    /// Reads times as those of the zone, or as those of UTC if each is to be sent once.
+    cron: Crontab,
     zone: TimeZone,
+    is_once: bool,
 }
 
 impl Times {
     fn new(name: &str, expression: &str, zone: &str) -> io::Result<Times> {
-        let zone = TimeZone::get(zone).map_err(|error| {
+        let found = TimeZone::get(zone).map_err(|error| {
             invalid(format!(
                 "the zone {zone:?} of the schedule {name:?} is not known: {error}; use a name of the \
                  IANA database, as Europe/Berlin or UTC"
             ))
         })?;
-        let refused = |why: String| {
+        let refused = |why: &str| {
             invalid(format!(
                 "the expression {expression:?} of the schedule {name:?} {why}; it has five fields: \
                  minute, hour, day of the month, month, day of the week"
             ))
         };
-        let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed);
-        let cron = parser.build().parse(expression);
-        let cron = cron.map_err(|error| refused(format!("cannot be read: {error}")))?;
-        let times = Times { cron, zone };
+        let fields: Vec<&str> = expression.split_ascii_whitespace().collect();
+        let &[minute, hour, _, _, _] = &*fields else {
+            return Err(refused(&format!("has {} fields", fields.len())));
+        };
+        let is_once = !minute.contains(['*', '/']) && !hour.contains(['*', '/']);
+        let zone_of_times = if is_once { "UTC" } else { zone };
+        let cron = cronexpr::parse_crontab(&format!("{} {zone_of_times}", fields.join(" ")));
+        let cron = cron.map_err(|error| {
+            // The expression stands before it, with a mark below.
+            let text = error.to_string();
+            let why = text.rsplit("^ ").next().unwrap_or_default();
+            refused(&format!("cannot be read: {why}"))
+        })?;
+        let times = Times { cron, zone: found, is_once };
         if times.after(wall()).is_none() {
-            return Err(refused("has no time".to_owned()));
+            return Err(refused("has no time in the next four years"));
         }
         Ok(times)
     }
 
     /// Returns the first time that is later, both counted from 1970.
     fn after(&self, now: Duration) -> Option<Duration> {
-        let now = Timestamp::from_duration(jiff::SignedDuration::try_from(now).ok()?).ok()?;
-        let next = self.cron.find_next_occurrence(&now.to_zoned(self.zone.clone()), false).ok()?;
-        u64::try_from(next.timestamp().as_second()).ok().map(Duration::from_secs)
+        let now = Timestamp::from_duration(SignedDuration::try_from(now).ok()?).ok()?;
+        let next = match self.is_once {
+            true => self.first_after(now)?,
+            false => self.cron.find_next(now).ok()?.timestamp(),
+        };
+        u64::try_from(next.as_second()).ok().map(Duration::from_secs)
+    }
+
+    /// Returns the first time that is later, where each time of the calendar is one moment.
+    fn first_after(&self, now: Timestamp) -> Option<Timestamp> {
+        let utc = |time: DateTime| TimeZone::UTC.to_timestamp(time).ok();
+        // Some of the times after this one are before it on the clock.
+        let mut from = utc(self.zone.to_datetime(now))?.checked_sub(PUT_BACK).ok()?;
+        loop {
+            let time = self.cron.find_next(from).ok()?.datetime();
+            let moment = self.moment(time)?;
+            if moment > now {
+                return Some(moment);
+            }
+            from = utc(time)?;
+        }
+    }
+
+    /// Returns when a time of the calendar is: the first of two moments, or the end of the gap in
+    /// which there is none.
+    fn moment(&self, time: DateTime) -> Option<Timestamp> {
+        let moments = self.zone.to_ambiguous_timestamp(time);
+        let is_gap = matches!(moments.offset(), AmbiguousOffset::Gap { .. });
+        let first = moments.earlier().ok()?;
+        match is_gap {
+            true => self.zone.following(first).next().map(|change| change.timestamp()),
+            false => Some(first),
+        }
     }
 }
 
@@ -140,7 +184,6 @@ mod tests {
         // Either of the two days is enough.
         let days = times("0 0 13 * 5", "UTC", "2026-07-09T00:00:00Z", 3);
         assert_eq!(days, ["10 00:00 +0000", "13 00:00 +0000", "17 00:00 +0000"]);
-        assert_eq!(times("@daily", "UTC", "2026-07-09T07:00:00Z", 1), ["10 00:00 +0000"]);
         // The clock may stand within a second.
         let times = Times::new("n", "* * * * *", "UTC").unwrap();
         assert_eq!(times.after(Duration::from_millis(59_999)), Some(Duration::from_secs(60)));
@@ -153,6 +196,9 @@ mod tests {
         let from = "2026-03-28T00:00:00Z";
         let fixed = times("30 2 * * *", "Europe/Berlin", from, 3);
         assert_eq!(fixed, ["28 02:30 +0100", "29 03:00 +0200", "30 02:30 +0200"]);
+        // Each of them would be at 3:00.
+        let several = times("0,20,40 2 * * *", "Europe/Berlin", "2026-03-29T00:50:00Z", 2);
+        assert_eq!(several, ["29 03:00 +0200", "30 02:00 +0200"]);
         let steps = times("*/30 2 * * *", "Europe/Berlin", "2026-03-28T01:15:00Z", 3);
         assert_eq!(steps, ["28 02:30 +0100", "30 02:00 +0200", "30 02:30 +0200"]);
         let hourly = times("15 * * * *", "Europe/Berlin", "2026-03-29T00:00:00Z", 3);
@@ -165,6 +211,9 @@ mod tests {
         let from = "2026-10-24T12:00:00Z";
         let fixed = times("30 2 * * *", "Europe/Berlin", from, 2);
         assert_eq!(fixed, ["25 02:30 +0200", "26 02:30 +0100"]);
+        // In the second half of the hour that comes twice, the next one is on the next day.
+        let late = times("30,50 2 * * *", "Europe/Berlin", "2026-10-25T00:40:00Z", 2);
+        assert_eq!(late, ["25 02:50 +0200", "26 02:30 +0100"]);
         let hourly = times("15 * * * *", "Europe/Berlin", "2026-10-24T23:30:00Z", 4);
         assert_eq!(
             hourly,
@@ -175,10 +224,11 @@ mod tests {
     #[test]
     fn what_has_no_time_is_refused() {
         for (expression, zone, text) in [
-            ("", "UTC", "cannot be read"),
-            ("0 25 * * *", "UTC", "cannot be read"),
-            ("0 0 4 * * *", "UTC", "cannot be read"),
-            ("0 4 * *", "UTC", "cannot be read"),
+            ("", "UTC", "has 0 fields"),
+            ("0 25 * * *", "UTC", "0..=23; found 25"),
+            ("0 0 4 * * *", "UTC", "has 6 fields"),
+            ("0 4 * *", "UTC", "has 4 fields"),
+            ("0 x * * *", "UTC", "cannot be read"),
             ("0 0 30 2 *", "UTC", "has no time"),
             ("0 4 * * *", "Mars/Base", "is not known"),
         ] {

@@ -12,10 +12,13 @@ const HOUR: Duration = Duration::from_hours(1);
 const APRIL_24: Duration = Duration::from_hours(113 * 24);
 const OCTOBER_24: Duration = Duration::from_hours(296 * 24);
 
-/// Runs `body` in simulations that may take most of a year.
+/// Runs `body` in two simulations that may take most of a year.
 fn days(body: impl Fn(&Fleet<'_>) -> io::Result<()> + Send + Sync) {
-    let simulation = Simulation::default().max_time(365 * 24 * HOUR);
-    simulation.test(|| ecru::scope(|s| body(&Fleet::local(s))).unwrap());
+    for seed in 0..2 {
+        let simulation = Simulation::new(seed).max_time(365 * 24 * HOUR);
+        let report = simulation.run(|| ecru::scope(|s| body(&Fleet::local(s))).unwrap());
+        report.result.unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
+    }
 }
 
 fn open(fleet: &Fleet<'_>, name: &str) -> io::Result<Queue<u32>> {
