@@ -99,8 +99,7 @@
 //! - When the scope of the fleet is cancelled, no more jobs are taken, those that were not begun
 //!   are given back, and those inside [`Job::run`] or a served function get their time.
 //!
-//! Not promised are the order of jobs, at-most-once, rate limits over the fleet, and jobs of more
-//! than 1 MiB. The durability of what is stored is that of the server. In memory, everything is
+//! Not promised are the order of jobs, at-most-once, and jobs of more than 1 MiB. The durability of what is stored is that of the server. In memory, everything is
 //! lost with the process.
 //!
 //! # What a fleet cannot fence
@@ -140,6 +139,7 @@
 //! | a job | a message to `fleet.jobs.q_mill.ID` |
 //! | what hands out the jobs | the durable pull consumer `workers` of that stream |
 //! | the last attempt of each job that was handed out again | the stream `fleet-attempts-q_mill`, messages to `fleet.attempts.q_mill.ID.NUMBER` |
+//! | when jobs were handed out, if there is a [rate](QueueBuilder::rate) | the same stream, a message to `fleet.attempts.q_mill.=rate.starts` |
 //! | the jobs that processes work on for the first time | the same stream, messages to `fleet.attempts.q_mill.=pages.PROCESS` |
 //! | the dead | the stream `fleet-dead-q_mill`, messages to `fleet.dead.q_mill.ID.NUMBER`, where the job had that number in its stream |
 //! | an announcement that a job was cancelled | `fleet.cancel.q_mill`, the payload `ID` or `ID NUMBER`, which is not stored. Each process that takes jobs listens to it |
@@ -195,6 +195,7 @@ mod errors;
 mod every;
 mod fleet;
 mod function;
+mod gate;
 mod held;
 mod id;
 mod job;

@@ -34,6 +34,8 @@ pub(crate) struct Shared {
     pub(crate) waiting: Waiting,
     /// A job of another release has come.
     other_release: AtomicBool,
+    /// There is a rate, as far as it is known here.
+    rated: AtomicBool,
     engine: Box<dyn EngineQueue>,
     /// Is told which jobs go to the dead, before they do.
     failed: Option<Failed>,
@@ -82,11 +84,23 @@ impl Shared {
         settings.check(what, name)?;
         // The prefix keeps queues and functions apart.
         let engine = core.engine()?.queue(&format!("{prefix}{name}"), &settings.shared)?;
-        let spec = Mutex::new(engine.spec()?);
+        let spec = engine.spec()?;
+        let rated = AtomicBool::new(spec.rate.is_some());
+        let spec = Mutex::new(spec);
         let (core, name) = (Arc::clone(core), name.to_owned());
         let (waiting, other_release) = (Waiting::default(), AtomicBool::new(false));
-        let shared =
-            Shared { core, what, name, settings, spec, waiting, other_release, engine, failed };
+        let shared = Shared {
+            core,
+            what,
+            name,
+            settings,
+            spec,
+            waiting,
+            other_release,
+            rated,
+            engine,
+            failed,
+        };
         let wanted = &shared.settings.shared;
         if wanted.apply(&shared.spec()) != shared.spec() {
             shared.update(wanted)?;
@@ -103,6 +117,11 @@ impl Shared {
     /// Returns the lease that is in force, as far as it is known here.
     pub(crate) fn lease(&self) -> Duration {
         self.spec().lease
+    }
+
+    /// Returns whether jobs are handed out at a rate, as far as it is known here.
+    pub(crate) fn is_rated(&self) -> bool {
+        self.rated.load(Ordering::Relaxed)
     }
 
     /// Returns a pause before a retry that does not let a queue with a limit stall.
@@ -168,6 +187,7 @@ impl Shared {
     fn learn(&self, spec: QueueSpec, how: &str) {
         let mut known = self.spec.lock().unwrap_or_else(PoisonError::into_inner);
         let found = update::differences(&known, &spec);
+        self.rated.store(spec.rate.is_some(), Ordering::Relaxed);
         *known = spec;
         drop(known);
         for difference in found {

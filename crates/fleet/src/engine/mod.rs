@@ -28,6 +28,7 @@ mod contract;
 mod local;
 mod names;
 mod nats;
+mod rate;
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -38,6 +39,7 @@ use ecru_nats::Options;
 
 pub(crate) use local::local;
 pub(crate) use names::{MAX_NAME, check_name, text, token};
+pub(crate) use rate::Rate;
 
 /// The largest payload of a job or a result, in bytes.
 pub(crate) const MAX_PAYLOAD: usize = 1024 * 1024;
@@ -62,11 +64,14 @@ pub(crate) struct QueueSpec {
     pub(crate) capacity: Option<u64>,
     /// On how many servers jobs are stored.
     pub(crate) replicas: usize,
+    /// How often jobs are handed out in the whole fleet, or `None` for no limit.
+    pub(crate) rate: Option<Rate>,
 }
 
 impl Default for QueueSpec {
     fn default() -> QueueSpec {
-        QueueSpec { lease: Duration::from_secs(30), limit: None, capacity: None, replicas: 1 }
+        let lease = Duration::from_secs(30);
+        QueueSpec { lease, limit: None, capacity: None, replicas: 1, rate: None }
     }
 }
 
@@ -77,6 +82,7 @@ pub(crate) struct Changes {
     pub(crate) limit: Option<Option<usize>>,
     pub(crate) capacity: Option<Option<u64>>,
     pub(crate) replicas: Option<usize>,
+    pub(crate) rate: Option<Option<Rate>>,
 }
 
 impl Changes {
@@ -87,6 +93,7 @@ impl Changes {
             limit: self.limit.unwrap_or(spec.limit),
             capacity: self.capacity.unwrap_or(spec.capacity),
             replicas: self.replicas.unwrap_or(spec.replicas),
+            rate: self.rate.unwrap_or(spec.rate),
         }
     }
 }
@@ -190,6 +197,10 @@ pub(crate) trait EngineQueue: Send + Sync {
     /// may ask for that many ahead of [`Pull::next`], so a delivery's lease may have begun before
     /// the delivery was returned.
     fn pull(&self, window: usize) -> io::Result<Box<dyn Pull>>;
+
+    /// Takes a place for a job that is about to be handed out to the program. `None` tells that there
+    /// is one. Otherwise the rate of the queue permits none for this time.
+    fn start(&self) -> io::Result<Option<Duration>>;
 
     /// Returns the settings that are in force.
     fn spec(&self) -> io::Result<QueueSpec>;

@@ -98,6 +98,11 @@ impl EngineQueue for RemoteQueue {
         Ok(Box::new(RemotePull { pull: self.queue.pull(window)?, link: self.link.clone() }))
     }
 
+    fn start(&self) -> io::Result<Option<Duration>> {
+        self.link.check()?;
+        self.queue.start()
+    }
+
     fn spec(&self) -> io::Result<QueueSpec> {
         self.link.check()?;
         self.queue.spec()

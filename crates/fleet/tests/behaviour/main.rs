@@ -7,4 +7,5 @@ mod cron;
 mod dead;
 mod functions;
 mod jobs;
+mod limits;
 mod queue;

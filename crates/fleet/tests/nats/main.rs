@@ -22,5 +22,7 @@ mod dead;
 mod functions;
 #[path = "../behaviour/jobs.rs"]
 mod jobs;
+#[path = "../behaviour/limits.rs"]
+mod limits;
 #[path = "../behaviour/queue.rs"]
 mod queue;

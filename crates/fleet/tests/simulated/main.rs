@@ -8,6 +8,7 @@ mod confirmations;
 mod duplicates;
 mod ordinary;
 mod partitions;
+mod rates;
 mod restarts;
 mod server;
 mod settling;

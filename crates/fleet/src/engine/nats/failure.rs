@@ -20,6 +20,7 @@ pub(super) const NOT_AVAILABLE: u32 = 10008;
 pub(super) const NO_CONSUMER: u32 = 10014;
 pub(super) const NO_MESSAGE: u32 = 10057;
 pub(super) const ON_ITS_WAY: u32 = 10158;
+pub(super) const NO_STREAM: u32 = 10059;
 pub(super) const NO_BATCHES: u32 = 10174;
 /// A message of a batch was stored before, or is being stored.
 pub(super) const STORED_BATCH: u32 = 10201;

@@ -6,6 +6,7 @@
 //! | what hands them out | the consumer `workers` |
 //! | the dead of a queue | the stream `fleet-dead-QUEUE`, the subjects `fleet.dead.QUEUE.ID.SEQUENCE` |
 //! | the last attempt of each job that was handed out again | the stream `fleet-attempts-QUEUE`, the subjects `fleet.attempts.QUEUE.ID.SEQUENCE` |
+//! | when jobs were handed out under a rate | the same stream, the subject `fleet.attempts.QUEUE.=rate.starts` |
 //! | the jobs that a process is working on for the first time | the same stream, the subjects `fleet.attempts.QUEUE.=pages.PROCESS` |
 //! | cancellations of jobs that are held | the subject `fleet.cancel.QUEUE`, which is not stored |
 //! | results | the bucket `fleet-results-NAME`, the keys `RUN.INDEX` |
@@ -82,6 +83,11 @@ impl Names {
     /// A page of a process's journal, or `*` for all of them. No id has the token before it.
     pub(super) fn page(&self, name: &str) -> String {
         format!("fleet.attempts.{}.=pages.{name}", self.queue)
+    }
+
+    /// When jobs were handed out. No id has the token before it.
+    pub(super) fn rate(&self) -> String {
+        format!("fleet.attempts.{}.=rate.starts", self.queue)
     }
 
     pub(super) fn all_attempts(&self) -> String {

@@ -8,8 +8,9 @@ use ecru_nats::jetstream::{
 };
 use ecru_nats::{Error, ErrorKind};
 
-use super::failure::{OTHER_CONSUMER, OTHER_STREAM, failed};
+use super::failure::{NO_STREAM, OTHER_CONSUMER, OTHER_STREAM, failed};
 use super::names::{self, Names, WORKERS};
+use super::rate;
 use crate::engine::{Changes, KEEP, QueueSpec, ResultsSpec};
 
 /// How long the record of an attempt is kept that is not settled.
@@ -63,6 +64,11 @@ pub(super) fn queue(js: &JetStream, names: &Names, settings: &Changes) -> io::Re
     };
     stream(js, &attempts, &format!("the attempts of the queue {queue}"))?;
     consumer(js, names, &spec)
+}
+
+/// Returns whether there is no queue yet.
+pub(super) fn is_new(js: &JetStream, names: &Names) -> bool {
+    js.stream_info(&names.jobs).is_err_and(|error| error.code() == Some(NO_STREAM))
 }
 
 /// Creates a stream, or finds one that can serve as it.
@@ -139,6 +145,7 @@ pub(super) fn spec(
         limit: workers.max_ack_pending.and_then(|most| usize::try_from(most).ok()),
         capacity: jobs.max_messages,
         replicas: usize::try_from(jobs.replicas).unwrap_or(default.replicas),
+        rate: rate::current(js, names)?,
     })
 }
 
