@@ -15,17 +15,17 @@ use crate::queue::Queue;
 const MOST: usize = 1000;
 
 impl<T: Wire> Queue<T> {
-    /// Sends jobs that are stored together: all of them, or none. Returns their ids, in the order of
-    /// the jobs, when they have been stored. They are handed out like jobs that were sent one after
-    /// another. There are at most 1,000. Without a job, nothing is sent.
+    /// Sends jobs that are stored together: all of them, or none. Returns their ids, in the order
+    /// of the jobs, when they have been stored. They are handed out like jobs that were sent one
+    /// after another. There are at most 1,000. Without a job, nothing is sent.
     ///
     /// The id of a job is that of the batch, `-`, and its place from 0 on.
     ///
     /// # Errors
-    /// Returns [`SendError`] with the jobs. `Full` tells that there is no room for all of them. After
-    /// `Unknown` and `Cancelled`, whose id is that of the batch, all of them were perhaps stored:
-    /// [`send_all_again`](Queue::send_all_again) with that id stores them once. In each other case
-    /// none was stored.
+    /// Returns [`SendError`] with the jobs. `Full` tells that there is no room for all of them.
+    /// After `Unknown` and `Cancelled`, whose id is that of the batch, all of them were perhaps
+    /// stored: [`send_all_again`](Queue::send_all_again) with that id stores them once. In each
+    /// other case none was stored.
     ///
     /// # Cancellation
     /// This is a cancellation point. All of the jobs may have been stored all the same.
@@ -99,8 +99,11 @@ impl<T: Wire> Queue<T> {
     }
 }
 
+/// A job as an engine gets it: its id and its payload.
+type Encoded = (String, Bytes);
+
 /// Returns the ids of the jobs of a batch, and what an engine gets.
-fn encode<T: Wire>(batch: &JobId, jobs: &[T]) -> io::Result<(Vec<JobId>, Vec<(String, Bytes)>)> {
+fn encode<T: Wire>(batch: &JobId, jobs: &[T]) -> io::Result<(Vec<JobId>, Vec<Encoded>)> {
     if jobs.len() > MOST {
         return Err(invalid(format!(
             "the batch has {} jobs, and the most is {MOST}; send several batches",

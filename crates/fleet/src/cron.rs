@@ -23,32 +23,33 @@ impl<T: Wire> Queue<T> {
     /// the week have their English names, too, as `JAN` and `MON`, and 0 and 7 are Sunday. If both
     /// days are given, either is enough.
     ///
-    /// As with [`every`](Queue::every), the schedule is known by its name, which it shares with those
-    /// of `every`. If several processes have it, one job is stored at each time, also if they have
-    /// called this at different times. A process that calls this again with a name replaces its
-    /// schedule. If a new release of a program has another expression, each process has the one of
-    /// its own release while they run side by side. The id of a job is the name, `/`, and the time in
-    /// milliseconds since 1970.
+    /// As with [`every`](Queue::every), the schedule is known by its name, which it shares with
+    /// those of `every`. If several processes have it, one job is stored at each time, also if they
+    /// have called this at different times. A process that calls this again with a name replaces
+    /// its schedule. If a new release of a program has another expression, each process has the one
+    /// of its own release while they run side by side. The id of a job is the name, `/`, and the
+    /// time in milliseconds since 1970.
     ///
     /// # Times that are missed
-    /// A time in which no process has the schedule is left out. If the servers do not answer, or the
-    /// queue is full, the job is sent when that is over, unless the next time has come meanwhile.
-    /// A process that stands still sends the job of one time that it has missed. If others have sent
-    /// that job more than two minutes ago, and it is done, it runs a second time.
+    /// A time in which no process has the schedule is left out. If the servers do not answer, or
+    /// the queue is full, the job is sent when that is over, unless the next time has come
+    /// meanwhile. A process that stands still sends the job of one time that it has missed. If
+    /// others have sent that job more than two minutes ago, and it is done, it runs a second time.
     ///
     /// # Changes of the clocks
-    /// When clocks are put forward, some times do not exist. A job whose minute and hour are numbers
-    /// is sent at the first minute after the gap. One with `*` or a step in either of them is not.
-    /// When clocks are put back, some times come twice. A job whose minute and hour are numbers is
-    /// sent at the first of them, and one with `*` or a step at both.
+    /// When clocks are put forward, some times do not exist. A job whose minute and hour are
+    /// numbers is sent at the first minute after the gap. One with `*` or a step in either of them
+    /// is not. When clocks are put back, some times come twice. A job whose minute and hour are
+    /// numbers is sent at the first of them, and one with `*` or a step at both.
     ///
-    /// The rules of time zones are those of the system, in `/usr/share/zoneinfo`, or else those that
-    /// this crate was built with.
+    /// The rules of time zones are those of the system, in `/usr/share/zoneinfo`, or else those
+    /// that this crate was built with.
     ///
     /// # Errors
-    /// Returns `InvalidInput` if the name is empty or longer than 64 bytes, the expression cannot be
-    /// read or has no time in four years, or the zone is not known, and `NotConnected` after the end of the fleet.
-    /// A job that the servers refuse is left out with a [warning](crate::Fleet::on_warning).
+    /// Returns `InvalidInput` if the name is empty or longer than 64 bytes, the expression cannot
+    /// be read or has no time in four years, or the zone is not known, and `NotConnected` after the
+    /// end of the fleet. A job that the servers refuse is left out with a
+    /// [warning](crate::Fleet::on_warning).
     ///
     /// # Cancellation
     /// This call does not wait.

@@ -135,8 +135,8 @@ pub enum LeaseLost {
     Cancelled,
     /// The fleet has ended.
     Disconnected,
-    /// The attempt took longer than the [time limit](crate::QueueBuilder::time_limit), and a wait of it
-    /// was interrupted.
+    /// The attempt took longer than the [time limit](crate::QueueBuilder::time_limit), and a wait
+    /// of it was interrupted.
     TimeLimit,
     /// The attempt has not settled its job: [`Unsettled::Lost`](crate::Unsettled::Lost).
     Unsettled,

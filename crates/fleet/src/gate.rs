@@ -1,7 +1,7 @@
 //! Hands out jobs at the rate of their queue.
 //!
-//! A job waits here with its lease, which is renewed, because it was asked for ahead. What waits when
-//! no more jobs are taken is given back as never begun.
+//! A job waits here with its lease, which is renewed, because it was asked for ahead. What waits
+//! when no more jobs are taken is given back as never begun.
 
 use std::sync::Arc;
 use std::time::Duration;

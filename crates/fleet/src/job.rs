@@ -97,8 +97,8 @@ impl<T> Job<T> {
     /// Call what blocks or computes for long by [`ecru::unblock`], which this waits for.
     ///
     /// # Errors
-    /// Returns [`LeaseLost`] if the lease was lost before `f` has ended, or if `f` took longer than the
-    /// [time limit](crate::QueueBuilder::time_limit). What `f` has returned is dropped then.
+    /// Returns [`LeaseLost`] if the lease was lost before `f` has ended, or if `f` took longer than
+    /// the [time limit](crate::QueueBuilder::time_limit). What `f` has returned is dropped then.
     ///
     /// # Cancellation
     /// This is a cancellation point only as far as `f` is.

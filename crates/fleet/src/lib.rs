@@ -14,6 +14,7 @@
 //! | join a fleet | [`Fleet::connect`], [`Fleet::local`] |
 //! | open a queue, and send jobs | [`Fleet::queue`], [`Queue::send`], [`Queue::send_keyed`] |
 //! | send several jobs or none | [`Queue::send_all`] |
+//! | run the jobs of a key in order | [`QueueBuilder::per_key`] |
 //! | send jobs for later, or again and again | [`Queue::send_after`], [`Queue::send_at`], [`Queue::every`], [`Queue::cron`] |
 //! | work on jobs | [`Queue::jobs`], [`Job::run`], [`Job::done`], [`Unsettled`] |
 //! | handle what fails | [`Job::retry_after`], [`Job::bury`], [`Queue::dead`] |
@@ -92,15 +93,17 @@
 //!   attempt that gets no answer is told that, and can [ask again](Settlement::ask).
 //! - An attempt counts when the work has begun: in [`Job::run`], it is recorded before. A job that
 //!   was only handed out never dies, whatever its process does.
-//! - At most one job of each key is queued or running.
+//! - At most one job of each key is queued or running. With [`per_key`](QueueBuilder::per_key) jobs
+//!   of a key run in order, one at a time.
 //! - Each index of a map, and each key of `call_keyed`, has one stored result as long as results
 //!   are kept.
 //! - A holder that cannot renew its lease gives up when the lease has ended by its own clock.
 //! - When the scope of the fleet is cancelled, no more jobs are taken, those that were not begun
 //!   are given back, and those inside [`Job::run`] or a served function get their time.
 //!
-//! Not promised are the order of jobs, at-most-once, and jobs of more than 1 MiB. The durability of what is stored is that of the server. In memory, everything is
-//! lost with the process.
+//! Not promised are the order of jobs without `per_key`, at-most-once, and jobs of more than 1 MiB.
+//! The durability of what is stored is that of the server. In memory, everything is lost with the
+//! process.
 //!
 //! # What a fleet cannot fence
 //! JetStream hands a job out again when its lease has ended, and accepts what an earlier holder says
@@ -137,6 +140,7 @@
 //! |---|---|
 //! | the jobs | the stream `fleet-jobs-q_mill`, one message for each job that is queued or running |
 //! | a job | a message to `fleet.jobs.q_mill.ID` |
+//! | a job of a queue with [`per_key`](QueueBuilder::per_key) | a message to `fleet.jobs.q_mill.KEY.NAME`. In the other subjects `KEY==NAME` stands for `ID` |
 //! | what hands out the jobs | the durable pull consumer `workers` of that stream |
 //! | the last attempt of each job that was handed out again | the stream `fleet-attempts-q_mill`, messages to `fleet.attempts.q_mill.ID.NUMBER` |
 //! | when jobs were handed out, if there is a [rate](QueueBuilder::rate) | the same stream, a message to `fleet.attempts.q_mill.=rate.starts` |
@@ -200,10 +204,12 @@ mod held;
 mod id;
 mod job;
 mod keeper;
+mod later;
 mod map;
 mod metrics;
 mod outcome;
 mod panics;
+mod per_key;
 mod pull;
 mod queue;
 mod results;
@@ -212,6 +218,7 @@ mod send;
 mod serve;
 mod settings;
 mod settle;
+mod stats;
 #[cfg(test)]
 mod tests;
 mod update;
@@ -225,11 +232,12 @@ pub use fleet::Fleet;
 pub use function::{Function, FunctionBuilder};
 pub use id::JobId;
 pub use job::Job;
-pub use queue::{Queue, QueueBuilder, Stats};
+pub use queue::{Queue, QueueBuilder};
 pub use results::Results;
 pub use run::Run;
 pub use send::{Pending, Sent};
 pub use settle::{Settlement, Unsettled};
+pub use stats::Stats;
 pub use update::Update;
 
 /// The README's example compiles.

@@ -27,9 +27,9 @@ impl<A: Wire, R: Wire> Function<'_, A, R> {
     /// when it is cancelled, or the scope of the fleet is.
     ///
     /// A call whose lease is lost is cancelled: the waits inside the function fail. An error is
-    /// treated as [`JobError`] says. A panic is an error to retry, and so is a call that exceeds the
-    /// [time limit](crate::FunctionBuilder::time_limit). After the last attempt, and
-    /// after `Fatal`, the call is dead, and its caller gets the error's text.
+    /// treated as [`JobError`] says. A panic is an error to retry, and so is a call that exceeds
+    /// the [time limit](crate::FunctionBuilder::time_limit). After the last attempt, and after
+    /// `Fatal`, the call is dead, and its caller gets the error's text.
     ///
     /// If the servers have no room for a result, the run has not failed: the result waits here, and
     /// is stored when there is room. [`Fleet::on_warning`](crate::Fleet::on_warning) and

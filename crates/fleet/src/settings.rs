@@ -35,12 +35,15 @@ pub(crate) struct Settings {
     pub(crate) retry: Option<Delay>,
     pub(crate) keep_results: Option<Duration>,
     pub(crate) time_limit: Option<Duration>,
+    /// How many jobs of a key may run at once.
+    pub(crate) per_key: Option<usize>,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
         let (shared, attempts) = (Changes::default(), 25);
-        Settings { shared, attempts, retry: None, keep_results: None, time_limit: None }
+        let (retry, keep_results, time_limit, per_key) = Default::default();
+        Settings { shared, attempts, retry, keep_results, time_limit, per_key }
     }
 }
 
@@ -90,7 +93,19 @@ impl Settings {
                  would miss results that are kept for less"
             ));
         }
-        let QueueSpec { lease, limit, .. } = self.shared.apply(&QueueSpec::default());
+        if let Some(jobs) = self.per_key.filter(|jobs| *jobs != 1) {
+            return refuse(format!(
+                "per_key is {jobs}, and must be 1: one job of each key at a time"
+            ));
+        }
+        let QueueSpec { lease, limit, per_key, .. } = self.shared.apply(&QueueSpec::default());
+        if per_key && limit.is_some() {
+            return refuse(
+                "it has per_key and a limit; a job that waits for another one of its key counts as \
+                 running, so the queue would stall; set no limit"
+                    .into(),
+            );
+        }
         let pause = self.longest_pause(lease);
         if limit.is_some() && pause > lease {
             return refuse(format!(
@@ -190,11 +205,11 @@ macro_rules! setters {
         /// Sets how long an attempt may take in this process. There is no limit by default.
         ///
         /// When the time is up, the waits inside [`Job::run`](crate::Job::run) or the function are
-        /// cancelled, and it is awaited. If one was interrupted, the attempt has failed: `run` returns
-        /// [`LeaseLost::TimeLimit`](crate::LeaseLost::TimeLimit), and what was returned inside is
-        /// dropped. If the job is dropped then, it is tried again after the pause of the settings, or
-        /// goes to the dead after its last attempt, with the time limit as the reason. Code that
-        /// computes is not stopped.
+        /// cancelled, and it is awaited. If one was interrupted, the attempt has failed: `run`
+        /// returns [`LeaseLost::TimeLimit`](crate::LeaseLost::TimeLimit), and what was returned
+        /// inside is dropped. If the job is dropped then, it is tried again after the pause of the
+        /// settings, or goes to the dead after its last attempt, with the time limit as the reason.
+        /// Code that computes is not stopped.
         pub fn time_limit(mut self, d: Duration) -> Self {
             self.settings.time_limit = Some(d);
             self

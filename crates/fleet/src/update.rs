@@ -77,6 +77,7 @@ pub(crate) fn differences(old: &QueueSpec, new: &QueueSpec) -> Vec<String> {
     note(&mut found, "limit", old.limit, new.limit);
     note(&mut found, "capacity", old.capacity, new.capacity);
     note(&mut found, "rate", old.rate, new.rate);
+    note(&mut found, "order of each key", Some(old.per_key), Some(new.per_key));
     note(&mut found, "number of replicas", Some(old.replicas), Some(new.replicas));
     found
 }

@@ -497,6 +497,7 @@ fn settings_change_while_jobs_are_held() {
                 capacity: Some(1),
                 replicas: 1,
                 rate: None,
+                per_key: false,
             };
             assert_eq!((queue.spec()?, other.spec()?), (wanted.clone(), wanted));
             assert_eq!(heard.next()?, Announced::Lease(LONG / 2));

@@ -11,6 +11,9 @@
 //! part of a NATS subject and of a key in a bucket. The names of queues and result stores are 1 to
 //! [`MAX_NAME`] bytes of `A-Z a-z 0-9 _ -`. The layer above has checked both.
 //!
+//! A job that is in order with others has the id `KEY==NAME`, which is no token of a text. It is
+//! handed out when no job of the key that was stored before is queued or held.
+//!
 //! # Errors
 //! An `io::Error` of an engine means:
 //!
@@ -38,7 +41,7 @@ use ecru::{Scope, Source};
 use ecru_nats::Options;
 
 pub(crate) use local::local;
-pub(crate) use names::{MAX_NAME, check_name, text, token};
+pub(crate) use names::{MAX_NAME, check_name, in_order, key_of, text, token};
 pub(crate) use rate::Rate;
 
 /// The largest payload of a job or a result, in bytes.
@@ -66,12 +69,14 @@ pub(crate) struct QueueSpec {
     pub(crate) replicas: usize,
     /// How often jobs are handed out in the whole fleet, or `None` for no limit.
     pub(crate) rate: Option<Rate>,
+    /// Jobs of a key are handed out in order, one at a time.
+    pub(crate) per_key: bool,
 }
 
 impl Default for QueueSpec {
     fn default() -> QueueSpec {
         let lease = Duration::from_secs(30);
-        QueueSpec { lease, limit: None, capacity: None, replicas: 1, rate: None }
+        QueueSpec { lease, limit: None, capacity: None, replicas: 1, rate: None, per_key: false }
     }
 }
 
@@ -83,6 +88,7 @@ pub(crate) struct Changes {
     pub(crate) capacity: Option<Option<u64>>,
     pub(crate) replicas: Option<usize>,
     pub(crate) rate: Option<Option<Rate>>,
+    pub(crate) per_key: Option<bool>,
 }
 
 impl Changes {
@@ -94,6 +100,7 @@ impl Changes {
             capacity: self.capacity.unwrap_or(spec.capacity),
             replicas: self.replicas.unwrap_or(spec.replicas),
             rate: self.rate.unwrap_or(spec.rate),
+            per_key: self.per_key.unwrap_or(spec.per_key),
         }
     }
 }
@@ -189,8 +196,8 @@ pub(crate) trait EngineQueue: Send + Sync {
     ) -> io::Result<BoxSource>;
 
     /// Stores jobs, each under its id, one after another and all of them or none. No other job ever
-    /// has one of the ids. `Already` tells that they were stored before, which an engine knows while
-    /// one of them is queued or held, or if it remembers recent messages.
+    /// has one of the ids. `Already` tells that they were stored before, which an engine knows
+    /// while one of them is queued or held, or if it remembers recent messages.
     fn send_all(&self, jobs: &[(String, Bytes)]) -> io::Result<Sending>;
 
     /// Begins to take jobs. At most `window` deliveries of this pull are alive at once. The engine
@@ -198,8 +205,8 @@ pub(crate) trait EngineQueue: Send + Sync {
     /// the delivery was returned.
     fn pull(&self, window: usize) -> io::Result<Box<dyn Pull>>;
 
-    /// Takes a place for a job that is about to be handed out to the program. `None` tells that there
-    /// is one. Otherwise the rate of the queue permits none for this time.
+    /// Takes a place for a job that is about to be handed out to the program. `None` tells that
+    /// there is one. Otherwise the rate of the queue permits none for this time.
     fn start(&self) -> io::Result<Option<Duration>>;
 
     /// Returns the settings that are in force.

@@ -38,8 +38,8 @@ fn fleet_140_a_batch() {
 
 /// - given: a queue
 /// - when: a batch of more than 1,000 jobs is sent, and one with a job that is too large
-/// - then: it is refused with a message that says what to do, the jobs are in the error, and nothing
-///   is stored
+/// - then: it is refused with a message that says what to do, the jobs are in the error, and
+///   nothing is stored
 #[test]
 fn fleet_141_a_refused_batch() {
     each(|_, fleet| {

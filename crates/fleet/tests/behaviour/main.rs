@@ -8,4 +8,5 @@ mod dead;
 mod functions;
 mod jobs;
 mod limits;
+mod orders;
 mod queue;

@@ -24,5 +24,7 @@ mod functions;
 mod jobs;
 #[path = "../behaviour/limits.rs"]
 mod limits;
+#[path = "../behaviour/orders.rs"]
+mod orders;
 #[path = "../behaviour/queue.rs"]
 mod queue;

@@ -6,6 +6,7 @@ mod changes;
 mod chaos;
 mod confirmations;
 mod duplicates;
+mod orders;
 mod ordinary;
 mod partitions;
 mod rates;

@@ -16,16 +16,16 @@ impl JetStream {
     /// stream has [`allow_batches`](super::StreamConfig::allow_batches), and the server has version
     /// 2.12 or later. Returns what the stream says about the last message.
     ///
-    /// A server accepts 1,000 messages in a batch, and 50 unfinished batches for each stream, unless
-    /// its configuration says otherwise. It keeps an unfinished batch for ten seconds.
+    /// A server accepts 1,000 messages in a batch, and 50 unfinished batches for each stream,
+    /// unless its configuration says otherwise. It keeps an unfinished batch for ten seconds.
     ///
     /// # Errors
     /// Returns [`InvalidInput`](ErrorKind::InvalidInput) if there is no message,
     /// [`JetStream`](ErrorKind::JetStream) if the stream refused one of them (code 10174: it allows
     /// no batches; 10199: there are too many messages; 10201: it remembers the `Nats-Msg-Id` of one
     /// of them; 10210: too many batches are unfinished), and the errors of
-    /// [`publish_message`](JetStream::publish_message). If [`Error::is_outcome_unknown`], all of them
-    /// may have been stored. In each other case nothing was stored.
+    /// [`publish_message`](JetStream::publish_message). If [`Error::is_outcome_unknown`], all of
+    /// them may have been stored. In each other case nothing was stored.
     ///
     /// # Cancellation
     /// This is a cancellation point. All messages of a cancelled call may have been stored:

@@ -1,7 +1,7 @@
 //! The rate of a queue: one message that has the rate, and when jobs were handed out lately.
 //!
-//! A process that hands out a job writes the message if the last one is the one that it has seen. So
-//! the places are taken one after another in the whole fleet, for one write each.
+//! A process that hands out a job writes the message if the last one is the one that it has seen.
+//! So the places are taken one after another in the whole fleet, for one write each.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -107,8 +107,8 @@ fn read(js: &JetStream, names: &Names) -> io::Result<Seen> {
     }))
 }
 
-/// Writes the message if the last one has this sequence number. Returns its own number, or `None` if
-/// there is another one.
+/// Writes the message if the last one has this sequence number. Returns its own number, or `None`
+/// if there is another one.
 fn write(js: &JetStream, names: &Names, record: &Record, last: u64) -> io::Result<Option<u64>> {
     let payload = serde_json::to_vec(record).expect("it has only numbers");
     let message = Message::new(&names.rate(), payload).with_header(EXPECTED, &last.to_string());
