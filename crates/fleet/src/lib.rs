@@ -183,6 +183,10 @@
 //! they are done. They need not know what a job consists of. `cargo install ecru-fleet` installs
 //! it.
 //!
+//! # Beside other systems
+//! The file `FEATURES.md` of this package has what a fleet has and lacks, beside Sidekiq, Oban, River,
+//! asynq, Celery and Temporal, with the test of each feature.
+//!
 //! # Tests
 //! [`Fleet::local`] works in simulations ([`ecru::sim`]): leases end in virtual time, and each
 //! seed is another interleaving. For that, enable the feature `sim` of this crate.
