@@ -124,7 +124,8 @@ impl<T> From<SendError<T>> for io::Error {
     }
 }
 
-/// The lease of a job has ended before its holder was done. Another holder may have the job.
+/// An attempt at a job has ended before its holder was done, nearly always because its lease has.
+/// Another holder may have the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LeaseLost {
@@ -134,6 +135,9 @@ pub enum LeaseLost {
     Cancelled,
     /// The fleet has ended.
     Disconnected,
+    /// The attempt took longer than the [time limit](crate::QueueBuilder::time_limit), and a wait
+    /// of it was interrupted.
+    TimeLimit,
     /// The attempt has not settled its job: [`Unsettled::Lost`](crate::Unsettled::Lost).
     Unsettled,
 }
@@ -144,6 +148,7 @@ impl fmt::Display for LeaseLost {
             LeaseLost::Expired => "the lease of the job was not renewed in time; it runs again",
             LeaseLost::Cancelled => "the job was cancelled",
             LeaseLost::Disconnected => "the fleet has ended, and the job runs again",
+            LeaseLost::TimeLimit => "the attempt took longer than the time limit of the job",
             LeaseLost::Unsettled => {
                 "the attempt has not settled its job; its lease was not renewed in time, or the job \
                  was cancelled"
@@ -188,6 +193,7 @@ impl From<LeaseLost> for io::Error {
     fn from(lost: LeaseLost) -> io::Error {
         let kind = match lost {
             LeaseLost::Disconnected => io::ErrorKind::NotConnected,
+            LeaseLost::TimeLimit => io::ErrorKind::TimedOut,
             LeaseLost::Expired | LeaseLost::Cancelled | LeaseLost::Unsettled => {
                 io::ErrorKind::Other
             }

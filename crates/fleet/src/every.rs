@@ -22,6 +22,9 @@ use crate::wall::wall;
 /// The shortest period. Servers and clocks are not more exact.
 const SHORTEST: Duration = Duration::from_secs(1);
 
+/// The longest sleep. The clock may be set, and a machine that is suspended may not count the time.
+const LOOK: Duration = Duration::from_secs(60);
+
 /// The longest name. The time comes after it.
 const MAX_NAME: usize = 64;
 
@@ -80,23 +83,35 @@ impl<T: Wire> Queue<T> {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn every(&self, name: &str, period: Duration, job: T) -> io::Result<()> {
-        if name.is_empty() || name.len() > MAX_NAME {
-            return Err(invalid(format!(
-                "the name {name:?} of a schedule must have 1 to {MAX_NAME} bytes"
-            )));
-        }
         if period < SHORTEST {
             return Err(invalid(format!(
                 "the period of the schedule {name:?} is {period:?}, and must be at least \
                  {SHORTEST:?}"
             )));
         }
+        self.repeat(name, job, move |now| next_multiple(now, period))
+    }
+
+    /// Sends a job at each of the times that `next` returns: the first one after another one, both
+    /// counted from 1970.
+    pub(crate) fn repeat(
+        &self,
+        name: &str,
+        job: T,
+        next: impl Fn(Duration) -> Duration + Send + 'static,
+    ) -> io::Result<()> {
+        if name.is_empty() || name.len() > MAX_NAME {
+            return Err(invalid(format!(
+                "the name {name:?} of a schedule must have 1 to {MAX_NAME} bytes"
+            )));
+        }
         let payload = codec::encode("the job", &job)?;
         let queue = Arc::clone(self.shared());
         let core = Arc::clone(&queue.core);
+        core.check()?;
         let number = core.schedules.replace(&key(&queue, name));
         let schedule = Schedule { queue, name: name.to_owned(), number, payload };
-        core.pull(Box::new(move || schedule.run(|now| next_multiple(now, period))))
+        core.pull(Box::new(move || schedule.run(next)))
     }
 }
 
@@ -125,12 +140,17 @@ impl Schedule {
     fn run(self, next: impl Fn(Duration) -> Duration) {
         let mut due = next(wall());
         loop {
-            if ecru::sleep(due.saturating_sub(wall())).is_err() || !self.is_last() {
+            let before = wall();
+            let left = due.saturating_sub(before);
+            if ecru::sleep(left.min(LOOK)).is_err() || !self.is_last() {
                 return;
             }
-            // The clock may have been set.
-            if wall() < due {
-                due = due.min(next(wall()));
+            let now = wall();
+            if now < due {
+                if now < before {
+                    // The clock was put back.
+                    due = due.min(next(now));
+                }
                 continue;
             }
             let after = next(due);

@@ -20,10 +20,11 @@ use crate::id::JobId;
 use crate::map;
 use crate::outcome::{Name, Outcome};
 use crate::panics;
-use crate::queue::{Queue, Shared, Stats};
+use crate::queue::{Queue, Shared};
 use crate::results::Results;
 use crate::run::Run;
 use crate::settings::{LONGEST_PAUSE, Settings, setters};
+use crate::stats::Stats;
 
 /// The pause before a call is sent again, because there was no answer.
 pub(crate) const AGAIN: Duration = Duration::from_millis(100);

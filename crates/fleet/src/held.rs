@@ -69,6 +69,8 @@ pub(crate) struct Held {
     attempt: AtomicU32,
     /// The program has looked at the job.
     looked: AtomicBool,
+    /// This attempt took longer than its time limit.
+    exceeded: AtomicBool,
     /// This attempt is recorded. The lock is held while it is being recorded.
     begun: AtomicBool,
     beginning: ecru::sync::Mutex<()>,
@@ -182,7 +184,8 @@ impl Holding {
         Changed { holding: self, seen: self.moment() }
     }
 
-    fn change(&self) {
+    /// Wakes the tasks that wait for a change.
+    pub(crate) fn change(&self) {
         self.version.fetch_add(1, Ordering::AcqRel);
         self.list.notify_all();
     }
@@ -218,6 +221,7 @@ impl Holding {
             state: Mutex::new(state),
             attempt: AtomicU32::new(begun.saturating_add(1)),
             looked: AtomicBool::new(false),
+            exceeded: AtomicBool::new(false),
             begun: AtomicBool::new(false),
             beginning: ecru::sync::Mutex::new(()),
         });
@@ -236,6 +240,11 @@ impl Holding {
     pub(crate) fn finish(&self) {
         locked(&self.jobs).finished = true;
         self.change();
+    }
+
+    /// Returns whether no further job is handed out.
+    pub(crate) fn is_finished(&self) -> bool {
+        locked(&self.jobs).finished
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -390,6 +399,15 @@ impl Held {
     /// Returns how often the work has begun, this time included.
     pub(crate) fn attempt(&self) -> u32 {
         self.attempt.load(Ordering::Acquire)
+    }
+
+    /// Notes that this attempt took longer than its time limit.
+    pub(crate) fn exceed_limit(&self) {
+        self.exceeded.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn has_exceeded_limit(&self) -> bool {
+        self.exceeded.load(Ordering::Acquire)
     }
 
     /// Returns a pair that is greater for each later holder.
@@ -547,7 +565,7 @@ impl Held {
 
     /// Returns whether the holding gets no further jobs.
     pub(crate) fn is_finished(&self) -> bool {
-        locked(&self.holding.jobs).finished
+        self.holding.is_finished()
     }
 
     pub(crate) fn core(&self) -> &Core {

@@ -18,6 +18,8 @@ pub struct JobId {
     text: Arc<str>,
     /// Names the sending of one job for the server, which stores no second message with that name.
     sending: Option<Arc<str>>,
+    /// What an engine calls the job, if that is not the token of the text.
+    in_order: Option<Arc<str>>,
 }
 
 impl JobId {
@@ -37,7 +39,7 @@ impl JobId {
     /// ```
     pub fn from_key(key: &str) -> io::Result<JobId> {
         engine::token("key", key)?;
-        Ok(JobId { text: key.into(), sending: None })
+        Ok(JobId { text: key.into(), sending: None, in_order: None })
     }
 
     /// Returns the id of a job that is about to be sent with this key.
@@ -45,7 +47,13 @@ impl JobId {
         let token = engine::token("key", key)?;
         // Another job may be sent with the key soon.
         let sending = format!("{token}.{}", unique());
-        Ok(JobId { text: key.into(), sending: Some(sending.into()) })
+        Ok(JobId { text: key.into(), sending: Some(sending.into()), in_order: None })
+    }
+
+    /// Returns the id of a job that is about to be sent with this key, in order with others of it.
+    pub(crate) fn in_order(key: &str) -> io::Result<JobId> {
+        let id = engine::in_order(&engine::token("key", key)?, &unique());
+        Ok(JobId { sending: Some(id.as_str().into()), ..JobId::from_token(&id) })
     }
 
     /// Returns the name of the sending, if the id is that of one.
@@ -56,17 +64,26 @@ impl JobId {
     /// Creates an id that no other job has.
     pub(crate) fn generate() -> JobId {
         let text: Arc<str> = unique().into();
-        JobId { sending: Some(Arc::clone(&text)), text }
+        JobId { sending: Some(Arc::clone(&text)), text, in_order: None }
     }
 
     /// Returns the id that an engine calls `token`. What is not a token keeps its text.
     pub(crate) fn from_token(token: &str) -> JobId {
+        if let Some((key, name)) = engine::key_of(token)
+            && let Some(key) = engine::text(key)
+        {
+            let text = format!("{key}/{name}").into();
+            return JobId { text, sending: None, in_order: Some(token.into()) };
+        }
         let text = engine::text(token).map_or_else(|| token.into(), Into::into);
-        JobId { text, sending: None }
+        JobId { text, sending: None, in_order: None }
     }
 
     /// Returns what an engine calls the job.
     pub(crate) fn token(&self) -> String {
+        if let Some(token) = &self.in_order {
+            return token.to_string();
+        }
         engine::token("key", &self.text).expect("it was checked when the id was made")
     }
 

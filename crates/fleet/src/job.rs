@@ -97,8 +97,8 @@ impl<T> Job<T> {
     /// Call what blocks or computes for long by [`ecru::unblock`], which this waits for.
     ///
     /// # Errors
-    /// Returns [`LeaseLost`] if the lease was lost before `f` has ended. What `f` has returned is
-    /// dropped then.
+    /// Returns [`LeaseLost`] if the lease was lost before `f` has ended, or if `f` took longer than
+    /// the [time limit](crate::QueueBuilder::time_limit). What `f` has returned is dropped then.
     ///
     /// # Cancellation
     /// This is a cancellation point only as far as `f` is.
@@ -123,7 +123,7 @@ impl<T> Job<T> {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn run<R>(&self, f: impl FnOnce(&T) -> R) -> Result<R, LeaseLost> {
-        self.guard.run(|| f(&self.value))
+        self.guard.run(|| self.guard.limited(|| f(&self.value)))?
     }
 
     /// Removes the job from the queue. Returns when that is stored, which is asked for again and
@@ -172,12 +172,18 @@ impl<T> Job<T> {
         self.guard.settle(self.value, How::Bury(dead))
     }
 
+    /// Returns whether the lease is lost, or the job was cancelled.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.guard.held.lost().is_some()
+    }
+
     pub(crate) fn into_parts(self) -> (T, Guard) {
         (self.value, self.guard)
     }
 }
 
 impl Guard {
+    /// Begins the attempt, and calls `f`, whose waits are cancelled if the lease is lost.
     pub(crate) fn run<R>(&self, f: impl FnOnce() -> R) -> Result<R, LeaseLost> {
         ecru::cancel_scope(|handle| {
             let inside = self.held.enter(handle)?;
@@ -189,6 +195,34 @@ impl Guard {
                 Some(lost) => Err(lost),
             }
         })
+    }
+
+    /// Calls `f`, whose waits are cancelled at the time limit of an attempt.
+    pub(crate) fn limited<R>(&self, f: impl FnOnce() -> R) -> Result<R, LeaseLost> {
+        let Some(limit) = self.queue.settings.time_limit else { return Ok(f()) };
+        ecru::timeout(limit, f).map_err(|_| {
+            self.held.exceed_limit();
+            LeaseLost::TimeLimit
+        })
+    }
+
+    /// Returns what becomes of an attempt that has failed for this reason.
+    pub(crate) fn after_failure(&self, pause: Option<Duration>, why: &str) -> How {
+        let attempt = self.held.attempt();
+        if attempt >= self.queue.settings.attempts {
+            return How::Bury(self.dead(why));
+        }
+        let pause = match pause {
+            Some(pause) => self.queue.pause(pause),
+            None => self.queue.pause_after(attempt),
+        };
+        How::Retry(pause)
+    }
+
+    /// Returns the reason of an attempt that has exceeded its time limit.
+    pub(crate) fn limit_reason(&self) -> String {
+        let limit = self.queue.settings.time_limit.unwrap_or_default();
+        format!("attempt {} took longer than the time limit of {limit:?}", self.held.attempt())
     }
 
     /// Returns the job as it is stored among the dead.
@@ -215,6 +249,15 @@ pub(crate) fn cut(why: &str) -> &str {
 impl Drop for Guard {
     fn drop(&mut self) {
         match self.held.release() {
+            Some(_) if self.held.has_exceeded_limit() => {
+                let guard = Guard { held: Arc::clone(&self.held), queue: Arc::clone(&self.queue) };
+                let settling = self.held.core().keep(Box::new(move || {
+                    guard.fail_late(&guard.after_failure(None, &guard.limit_reason()));
+                }));
+                if settling.is_err() {
+                    self.held.lease.give_back(self.queue.pause_after(self.held.attempt()));
+                }
+            }
             Some(is_fresh) => {
                 self.held.give_back(is_fresh, self.queue.pause_after(self.held.attempt()));
             }

@@ -13,7 +13,9 @@
 //! |---|---|
 //! | join a fleet | [`Fleet::connect`], [`Fleet::local`] |
 //! | open a queue, and send jobs | [`Fleet::queue`], [`Queue::send`], [`Queue::send_keyed`] |
-//! | send jobs for later, or again and again | [`Queue::send_after`], [`Queue::send_at`], [`Queue::every`] |
+//! | send several jobs or none | [`Queue::send_all`] |
+//! | run the jobs of a key in order | [`QueueBuilder::per_key`] |
+//! | send jobs for later, or again and again | [`Queue::send_after`], [`Queue::send_at`], [`Queue::every`], [`Queue::cron`] |
 //! | work on jobs | [`Queue::jobs`], [`Job::run`], [`Job::done`], [`Unsettled`] |
 //! | handle what fails | [`Job::retry_after`], [`Job::bury`], [`Queue::dead`] |
 //! | operate a queue | [`Queue::cancel`], [`Queue::pause`], [`Queue::stats`], [`Queue::update`], [`Fleet::on_warning`], [`Fleet::metrics`] |
@@ -91,16 +93,17 @@
 //!   attempt that gets no answer is told that, and can [ask again](Settlement::ask).
 //! - An attempt counts when the work has begun: in [`Job::run`], it is recorded before. A job that
 //!   was only handed out never dies, whatever its process does.
-//! - At most one job of each key is queued or running.
+//! - At most one job of each key is queued or running. With [`per_key`](QueueBuilder::per_key) jobs
+//!   of a key run in order, one at a time.
 //! - Each index of a map, and each key of `call_keyed`, has one stored result as long as results
 //!   are kept.
 //! - A holder that cannot renew its lease gives up when the lease has ended by its own clock.
 //! - When the scope of the fleet is cancelled, no more jobs are taken, those that were not begun
 //!   are given back, and those inside [`Job::run`] or a served function get their time.
 //!
-//! Not promised are the order of jobs, at-most-once, rate limits over the fleet, and jobs of more
-//! than 1 MiB. The durability of what is stored is that of the server. In memory, everything is
-//! lost with the process.
+//! Not promised are the order of jobs without `per_key`, at-most-once, and jobs of more than 1 MiB.
+//! The durability of what is stored is that of the server. In memory, everything is lost with the
+//! process.
 //!
 //! # What a fleet cannot fence
 //! JetStream hands a job out again when its lease has ended, and accepts what an earlier holder says
@@ -137,8 +140,10 @@
 //! |---|---|
 //! | the jobs | the stream `fleet-jobs-q_mill`, one message for each job that is queued or running |
 //! | a job | a message to `fleet.jobs.q_mill.ID` |
+//! | a job of a queue with [`per_key`](QueueBuilder::per_key) | a message to `fleet.jobs.q_mill.KEY.NAME`. In the other subjects `KEY==NAME` stands for `ID` |
 //! | what hands out the jobs | the durable pull consumer `workers` of that stream |
 //! | the last attempt of each job that was handed out again | the stream `fleet-attempts-q_mill`, messages to `fleet.attempts.q_mill.ID.NUMBER` |
+//! | when jobs were handed out, if there is a [rate](QueueBuilder::rate) | the same stream, a message to `fleet.attempts.q_mill.=rate.starts` |
 //! | the jobs that processes work on for the first time | the same stream, messages to `fleet.attempts.q_mill.=pages.PROCESS` |
 //! | the dead | the stream `fleet-dead-q_mill`, messages to `fleet.dead.q_mill.ID.NUMBER`, where the job had that number in its stream |
 //! | an announcement that a job was cancelled | `fleet.cancel.q_mill`, the payload `ID` or `ID NUMBER`, which is not stored. Each process that takes jobs listens to it |
@@ -178,13 +183,19 @@
 //! they are done. They need not know what a job consists of. `cargo install ecru-fleet` installs
 //! it.
 //!
+//! # Beside other systems
+//! The file `FEATURES.md` of this package has what a fleet has and lacks, beside Sidekiq, Oban, River,
+//! asynq, Celery and Temporal, with the test of each feature.
+//!
 //! # Tests
 //! [`Fleet::local`] works in simulations ([`ecru::sim`]): leases end in virtual time, and each
 //! seed is another interleaving. For that, enable the feature `sim` of this crate.
 
+mod batch;
 mod calls;
 mod codec;
 mod core;
+mod cron;
 mod daemons;
 mod dead;
 mod engine;
@@ -192,14 +203,17 @@ mod errors;
 mod every;
 mod fleet;
 mod function;
+mod gate;
 mod held;
 mod id;
 mod job;
 mod keeper;
+mod later;
 mod map;
 mod metrics;
 mod outcome;
 mod panics;
+mod per_key;
 mod pull;
 mod queue;
 mod results;
@@ -208,6 +222,7 @@ mod send;
 mod serve;
 mod settings;
 mod settle;
+mod stats;
 #[cfg(test)]
 mod tests;
 mod update;
@@ -221,11 +236,12 @@ pub use fleet::Fleet;
 pub use function::{Function, FunctionBuilder};
 pub use id::JobId;
 pub use job::Job;
-pub use queue::{Queue, QueueBuilder, Stats};
+pub use queue::{Queue, QueueBuilder};
 pub use results::Results;
 pub use run::Run;
 pub use send::{Pending, Sent};
 pub use settle::{Settlement, Unsettled};
+pub use stats::Stats;
 pub use update::Update;
 
 /// The README's example compiles.

@@ -6,7 +6,8 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::fleet::Fleet;
-use crate::queue::{Shared, Stats};
+use crate::queue::Shared;
+use crate::stats::Stats;
 
 /// The queues and functions that are open in this process.
 #[derive(Default)]

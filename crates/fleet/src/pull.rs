@@ -10,6 +10,7 @@ use ecru::{Cancelled, Source};
 use crate::codec::{self, Wire};
 use crate::engine::{self, Announced, Announcements, Delivery};
 use crate::errors::{LeaseLost, invalid};
+use crate::gate::Gate;
 use crate::held::Holding;
 use crate::job::{self, Job};
 use crate::keeper;
@@ -113,7 +114,14 @@ impl<T: Wire> Pull<T> {
             s.builder().name("fleet-receiver").spawn_daemon(move || {
                 watch_receiver(&watched, queue_too, held_too, jobs);
             });
-            let taking = Taking { queue: &queue, holding: &held, give: &give.0 };
+            let start_gate = || {
+                let (waiting, jobs) = channel::unbounded();
+                let (queue, holding) = (Arc::clone(&queue), Arc::clone(&held));
+                let gate = Gate { queue, holding, jobs, give: give.0.clone() };
+                s.builder().name("fleet-gate").spawn_daemon(move || gate.run());
+                waiting
+            };
+            let taking = Taking { queue: &queue, holding: &held, give: &give.0, gate: &start_gate };
             if let Err(error) = taking.work(jobs)
                 && Cancelled::find(&error).is_none()
             {
@@ -171,7 +179,11 @@ fn hear(queue: &Shared, holding: &Holding, announced: Announced) {
         Announced::Cancelled(id, sequence) => holding.cancel(&id, sequence),
         // It may not be in force yet. The next announcement says that it is.
         Announced::Lease(lease) if lease < holding.lease() => holding.set_lease(lease),
-        Announced::Lease(_) => look(queue, holding),
+        Announced::Lease(_) => {
+            look(queue, holding);
+            // The rate may be another one.
+            holding.change();
+        }
     }
 }
 
@@ -188,11 +200,15 @@ struct Taking<'a, T> {
     queue: &'a Arc<Shared>,
     holding: &'a Arc<Holding>,
     give: &'a Sender<Job<T>>,
+    /// Starts the task that hands out jobs at a rate. It gets them from the channel.
+    gate: &'a dyn Fn() -> Sender<Job<T>>,
 }
 
 impl<T: Wire> Taking<'_, T> {
     /// Hands out jobs until the receivers are gone, or the task is cancelled.
     fn work(&self, jobs: &dyn engine::Pull) -> io::Result<()> {
+        // From then on all jobs go through the gate, in their order.
+        let mut gate: Option<Sender<Job<T>>> = None;
         while let Some(delivery) = jobs.next()? {
             if self.give.is_closed() {
                 delivery.lease.give_back(Duration::ZERO);
@@ -218,7 +234,10 @@ impl<T: Wire> Taking<'_, T> {
                 Ok(value) => {
                     let held = self.holding.hold(delivery);
                     let job = Job::new(value, held, Arc::clone(self.queue));
-                    if let Err(refused) = self.give.try_send(job) {
+                    if gate.is_none() && self.queue.is_rated() {
+                        gate = Some((self.gate)());
+                    }
+                    if let Err(refused) = gate.as_ref().unwrap_or(self.give).try_send(job) {
                         // It is given back as a job that was never begun.
                         self.holding.finish();
                         drop(refused);

@@ -5,7 +5,7 @@ use std::io;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use ecru::channel::Receiver;
 use ecru::schedule::Delay;
@@ -20,8 +20,8 @@ use crate::job::Job;
 use crate::pull;
 use crate::send::{Pending, Sent};
 use crate::settings::{self, LONGEST_PAUSE, Settings, setters};
+use crate::stats::Stats;
 use crate::update::{self, Update};
-use crate::wall::wall;
 
 /// What all handles of a queue share.
 pub(crate) struct Shared {
@@ -34,6 +34,8 @@ pub(crate) struct Shared {
     pub(crate) waiting: Waiting,
     /// A job of another release has come.
     other_release: AtomicBool,
+    /// There is a rate, as far as it is known here.
+    rated: AtomicBool,
     engine: Box<dyn EngineQueue>,
     /// Is told which jobs go to the dead, before they do.
     failed: Option<Failed>,
@@ -82,11 +84,23 @@ impl Shared {
         settings.check(what, name)?;
         // The prefix keeps queues and functions apart.
         let engine = core.engine()?.queue(&format!("{prefix}{name}"), &settings.shared)?;
-        let spec = Mutex::new(engine.spec()?);
+        let spec = engine.spec()?;
+        let rated = AtomicBool::new(spec.rate.is_some());
+        let spec = Mutex::new(spec);
         let (core, name) = (Arc::clone(core), name.to_owned());
         let (waiting, other_release) = (Waiting::default(), AtomicBool::new(false));
-        let shared =
-            Shared { core, what, name, settings, spec, waiting, other_release, engine, failed };
+        let shared = Shared {
+            core,
+            what,
+            name,
+            settings,
+            spec,
+            waiting,
+            other_release,
+            rated,
+            engine,
+            failed,
+        };
         let wanted = &shared.settings.shared;
         if wanted.apply(&shared.spec()) != shared.spec() {
             shared.update(wanted)?;
@@ -100,9 +114,19 @@ impl Shared {
         self.spec.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Returns the id of a job that is about to be sent with a key.
+    fn keyed(&self, key: &str) -> io::Result<JobId> {
+        if self.spec().per_key { JobId::in_order(key) } else { JobId::keyed(key) }
+    }
+
     /// Returns the lease that is in force, as far as it is known here.
     pub(crate) fn lease(&self) -> Duration {
         self.spec().lease
+    }
+
+    /// Returns whether jobs are handed out at a rate, as far as it is known here.
+    pub(crate) fn is_rated(&self) -> bool {
+        self.rated.load(Ordering::Relaxed)
     }
 
     /// Returns a pause before a retry that does not let a queue with a limit stall.
@@ -168,6 +192,7 @@ impl Shared {
     fn learn(&self, spec: QueueSpec, how: &str) {
         let mut known = self.spec.lock().unwrap_or_else(PoisonError::into_inner);
         let found = update::differences(&known, &spec);
+        self.rated.store(spec.rate.is_some(), Ordering::Relaxed);
         *known = spec;
         drop(known);
         for difference in found {
@@ -230,7 +255,7 @@ impl Shared {
 pub struct QueueBuilder<T> {
     core: Arc<Core>,
     name: String,
-    settings: Settings,
+    pub(crate) settings: Settings,
     _job: PhantomData<fn(T) -> T>,
 }
 
@@ -325,76 +350,9 @@ impl<T: Wire> Queue<T> {
         self.begin_send(job).finish()
     }
 
-    /// Sends a job that is handed out no sooner than after this time. It is stored at once, and it
-    /// counts as queued or running until then. In a queue with a [limit](QueueBuilder::limit) the
-    /// time is at most the lease, because a job that waits takes a place there.
-    ///
-    /// The time is measured by the server that stores the job and by the clock of the worker that
-    /// gets it, so their difference is the inaccuracy.
-    ///
-    /// # Errors
-    /// Returns the errors of [`send`](Queue::send), and [`SendError::Refused`] if the time is too
-    /// long for a queue with a limit.
-    ///
-    /// # Cancellation
-    /// This is a cancellation point. The job may have been stored all the same.
-    ///
-    /// # Examples
-    /// ```
-    /// use std::time::{Duration, Instant};
-    ///
-    /// use ecru_fleet::Fleet;
-    ///
-    /// ecru::run(|| {
-    ///     ecru::scope(|s| {
-    ///         let letters = Fleet::local(s).queue::<String>("letters").open()?;
-    ///         let (begun, pause) = (Instant::now(), Duration::from_millis(20));
-    ///         letters.send_after(pause, "later".to_owned())?;
-    ///         letters.jobs(1)?.recv()?.done()?;
-    ///         assert!(begun.elapsed() >= pause);
-    ///         Ok::<(), std::io::Error>(())
-    ///     })
-    /// })?;
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    pub fn send_after(&self, d: Duration, job: T) -> Result<Sent, SendError<T>> {
-        let after = d.min(LONGEST_PAUSE);
-        Pending::begin(&self.shared, JobId::generate(), job, after).finish()
-    }
-
-    /// Sends a job that is handed out no sooner than at this time: [`send_after`](Queue::send_after)
-    /// the time from now until then. A time that is over is now.
-    ///
-    /// # Errors
-    /// Returns the errors of [`send_after`](Queue::send_after).
-    ///
-    /// # Cancellation
-    /// This is a cancellation point. The job may have been stored all the same.
-    ///
-    /// # Examples
-    /// ```
-    /// use std::time::{Duration, SystemTime};
-    ///
-    /// use ecru_fleet::Fleet;
-    ///
-    /// ecru::run(|| {
-    ///     ecru::scope(|s| {
-    ///         let letters = Fleet::local(s).queue::<String>("letters").open()?;
-    ///         let tomorrow = SystemTime::now() + Duration::from_secs(24 * 3600);
-    ///         letters.send_at(tomorrow, "later".to_owned())?;
-    ///         assert!(letters.jobs(1)?.try_recv().is_err());
-    ///         Ok::<(), std::io::Error>(())
-    ///     })
-    /// })?;
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    pub fn send_at(&self, when: SystemTime, job: T) -> Result<Sent, SendError<T>> {
-        let when = when.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        self.send_after(when.saturating_sub(wall()), job)
-    }
-
     /// Sends a job under a key. At most one job of each key is queued or running: if there is one,
-    /// nothing is stored, and the result is [`Sent::Already`].
+    /// nothing is stored, and the result is [`Sent::Already`]. In a queue with
+    /// [`per_key`](QueueBuilder::per_key) each job is stored, and the jobs of a key run in order.
     ///
     /// # Errors
     /// Returns the errors of [`send`](Queue::send), and [`SendError::Refused`] if the key is empty
@@ -420,7 +378,7 @@ impl<T: Wire> Queue<T> {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn send_keyed(&self, key: &str, job: T) -> Result<Sent, SendError<T>> {
-        match JobId::keyed(key) {
+        match self.shared.keyed(key) {
             Ok(id) => Pending::begin(&self.shared, id, job, Duration::ZERO).finish(),
             Err(error) => Err(SendError::Refused { job, error }),
         }
@@ -604,24 +562,4 @@ impl<T> fmt::Debug for Queue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Queue").field("name", &self.shared.name).finish_non_exhaustive()
     }
-}
-
-/// Numbers about a queue. They need not be of one moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Stats {
-    /// Jobs that wait to be handed out for the first time.
-    pub queued: u64,
-    /// Jobs that were handed out and are not settled. Those that wait to be handed out again are
-    /// among them.
-    pub running: u64,
-    /// Those of `running` that were handed out more than once.
-    pub redelivered: u64,
-    /// Jobs that are done, and that the servers list as stored all the same, which happens after a
-    /// disk was full. They run no more, but they keep their keys. `fleet repair` removes them.
-    pub ghosts: u64,
-    /// Jobs among the dead.
-    pub dead: u64,
-    /// Runs of a function in this process whose results wait until the servers have room.
-    pub waiting_for_room: u64,
 }

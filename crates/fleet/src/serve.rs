@@ -27,8 +27,9 @@ impl<A: Wire, R: Wire> Function<'_, A, R> {
     /// when it is cancelled, or the scope of the fleet is.
     ///
     /// A call whose lease is lost is cancelled: the waits inside the function fail. An error is
-    /// treated as [`JobError`] says. A panic is an error to retry. After the last attempt, and
-    /// after `Fatal`, the call is dead, and its caller gets the error's text.
+    /// treated as [`JobError`] says. A panic is an error to retry, and so is a call that exceeds
+    /// the [time limit](crate::FunctionBuilder::time_limit). After the last attempt, and after
+    /// `Fatal`, the call is dead, and its caller gets the error's text.
     ///
     /// If the servers have no room for a result, the run has not failed: the result waits here, and
     /// is stored when there is room. [`Fleet::on_warning`](crate::Fleet::on_warning) and
@@ -88,7 +89,10 @@ impl<A: Wire, R: Wire> Function<'_, A, R> {
         let body = || (self.body)(arg, &run).and_then(encode).map_err(Failure::from);
         // The lease is renewed until the result is stored.
         let ran = guard.run(|| {
-            let result = panics::caught(body).unwrap_or_else(|text| {
+            let result = guard.limited(|| panics::caught(body)).unwrap_or_else(|_| {
+                Ok(Err(Failure { text: guard.limit_reason(), then: Then::Retry(None) }))
+            });
+            let result = result.unwrap_or_else(|text| {
                 let text = format!("the function panicked: {text}");
                 Err(Failure { text, then: Then::Retry(None) })
             });
@@ -107,7 +111,7 @@ impl<A: Wire, R: Wire> Function<'_, A, R> {
             Ok(Err(error)) => return Err(error),
             Err(failure) => failure,
         };
-        Ok(self.failed(guard, &failure)?)
+        Ok(Self::failed(guard, &failure)?)
     }
 
     /// Stores the result of a run. The function has succeeded, so it is not run again while the
@@ -136,14 +140,10 @@ impl<A: Wire, R: Wire> Function<'_, A, R> {
         }
     }
 
-    fn failed(&self, guard: Guard, failure: &Failure) -> Result<(), Unsettled<()>> {
-        let queue = self.queue.shared();
-        let attempt = guard.held.attempt();
+    fn failed(guard: Guard, failure: &Failure) -> Result<(), Unsettled<()>> {
         let how = match failure.then {
-            Then::Retry(pause) if attempt < queue.settings.attempts => {
-                How::Retry(pause.map_or_else(|| queue.pause_after(attempt), |d| queue.pause(d)))
-            }
-            Then::Retry(_) | Then::Bury => How::Bury(guard.dead(&failure.text)),
+            Then::Retry(pause) => guard.after_failure(pause, &failure.text),
+            Then::Bury => How::Bury(guard.dead(&failure.text)),
         };
         guard.settle((), how)
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ecru::schedule::{Delay, Jitter};
 
-use crate::engine::{self, Changes, QueueSpec};
+use crate::engine::{self, Changes, QueueSpec, Rate};
 use crate::errors::invalid;
 
 /// The longest name of a queue. Engines get it with a prefix.
@@ -16,6 +16,12 @@ const LEASES: (Duration, Duration) = (Duration::from_millis(100), Duration::from
 
 /// The shortest time that results are kept. Their callers must have read them by then.
 const SHORTEST_KEEP: Duration = Duration::from_secs(1);
+
+/// The most jobs in a period of a rate, each of which is stored.
+const MOST_STARTS: usize = 1000;
+
+/// The shortest and the longest period of a rate.
+const PERIODS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_hours(24 * 31));
 
 /// The longest pause: a hundred years. Servers and clocks cannot count much longer ones.
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_hours(100 * 365 * 24);
@@ -28,11 +34,16 @@ pub(crate) struct Settings {
     pub(crate) attempts: u32,
     pub(crate) retry: Option<Delay>,
     pub(crate) keep_results: Option<Duration>,
+    pub(crate) time_limit: Option<Duration>,
+    /// How many jobs of a key may run at once.
+    pub(crate) per_key: Option<usize>,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { shared: Changes::default(), attempts: 25, retry: None, keep_results: None }
+        let (shared, attempts) = (Changes::default(), 25);
+        let (retry, keep_results, time_limit, per_key) = Default::default();
+        Settings { shared, attempts, retry, keep_results, time_limit, per_key }
     }
 }
 
@@ -73,13 +84,28 @@ impl Settings {
         if self.attempts == 0 {
             return refuse("attempts is 0, and must be at least 1".into());
         }
+        if self.time_limit == Some(Duration::ZERO) {
+            return refuse("time_limit is 0, so no attempt could succeed".into());
+        }
         if let Some(keep) = self.keep_results.filter(|keep| *keep < SHORTEST_KEEP) {
             return refuse(format!(
                 "keep_results is {keep:?}, and must be at least {SHORTEST_KEEP:?}, because callers \
                  would miss results that are kept for less"
             ));
         }
-        let QueueSpec { lease, limit, .. } = self.shared.apply(&QueueSpec::default());
+        if let Some(jobs) = self.per_key.filter(|jobs| *jobs != 1) {
+            return refuse(format!(
+                "per_key is {jobs}, and must be 1: one job of each key at a time"
+            ));
+        }
+        let QueueSpec { lease, limit, per_key, .. } = self.shared.apply(&QueueSpec::default());
+        if per_key && limit.is_some() {
+            return refuse(
+                "it has per_key and a limit; a job that waits for another one of its key counts as \
+                 running, so the queue would stall; set no limit"
+                    .into(),
+            );
+        }
         let pause = self.longest_pause(lease);
         if limit.is_some() && pause > lease {
             return refuse(format!(
@@ -98,6 +124,20 @@ pub(crate) fn check(what: &str, name: &str, changes: &Changes) -> io::Result<()>
     let (least, most) = LEASES;
     if let Some(lease) = changes.lease.filter(|lease| *lease < least || *lease > most) {
         return refuse(format!("the lease is {lease:?}, and must be {least:?} to {most:?}"));
+    }
+    if let Some(Some(Rate { jobs, per })) = changes.rate {
+        if jobs == 0 || jobs > MOST_STARTS {
+            return refuse(format!(
+                "the rate has {jobs} jobs, and must have 1 to {MOST_STARTS}; for more of them, name \
+                 a shorter period"
+            ));
+        }
+        let (least, most) = PERIODS;
+        if per < least || per > most {
+            return refuse(format!(
+                "the period of the rate is {per:?}, and must be {least:?} to {most:?}"
+            ));
+        }
     }
     for (setting, is_zero) in [
         ("limit", changes.limit == Some(Some(0))),
@@ -143,6 +183,35 @@ macro_rules! setters {
         /// Jobs in a pause before a retry count as running.
         pub fn limit(mut self, running: usize) -> Self {
             self.settings.shared.limit = Some(Some(running));
+            self
+        }
+
+        /// Sets how many jobs are handed out in a period, in the whole fleet: in no span of time of
+        /// this length are there more than `jobs`. Each attempt counts. There is no such limit by
+        /// default. At most 1,000 jobs, and 10 ms to 31 days.
+        ///
+        /// A process asks for jobs ahead, as many as its window has. Those wait there with their
+        /// leases, and count as running, until the rate permits to hand them out. A program that
+        /// receives jobs and begins them later may begin several at once.
+        /// [`serve`](crate::Function::serve) begins each at once.
+        ///
+        /// The times are those of the processes, so clocks that differ by some time may add as many
+        /// jobs as the rate has in it. The place of a process that is killed is lost.
+        pub fn rate(mut self, jobs: usize, per: Duration) -> Self {
+            self.settings.shared.rate = Some(Some(crate::engine::Rate { jobs, per }));
+            self
+        }
+
+        /// Sets how long an attempt may take in this process. There is no limit by default.
+        ///
+        /// When the time is up, the waits inside [`Job::run`](crate::Job::run) or the function are
+        /// cancelled, and it is awaited. If one was interrupted, the attempt has failed: `run`
+        /// returns [`LeaseLost::TimeLimit`](crate::LeaseLost::TimeLimit), and what was returned
+        /// inside is dropped. If the job is dropped then, it is tried again after the pause of the
+        /// settings, or goes to the dead after its last attempt, with the time limit as the reason.
+        /// Code that computes is not stopped.
+        pub fn time_limit(mut self, d: Duration) -> Self {
+            self.settings.time_limit = Some(d);
             self
         }
 

@@ -200,6 +200,12 @@ impl Guard {
         })
     }
 
+    /// Returns a job to the queue or to the dead that its holder has dropped, and whose lease is
+    /// not renewed any more. Without an answer, the lease ends and the job is handed out again.
+    pub(crate) fn fail_late(&self, how: &How) {
+        let _ = ecru::timeout(self.queue.lease(), || self.carry_out(how).is_ok());
+    }
+
     /// Tells the engine what becomes of the job.
     fn carry_out(&self, how: &How) -> Result<(), Trouble> {
         let lease = &*self.held.lease;

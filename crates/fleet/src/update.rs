@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use crate::engine::{Changes, QueueSpec};
+use crate::engine::{Changes, QueueSpec, Rate};
 
 /// Settings of a queue that are to be changed: see [`Queue::update`](crate::Queue::update). What is
 /// not named stays as it is.
@@ -50,6 +50,19 @@ impl Update {
         self
     }
 
+    /// Changes how many jobs are handed out in a period, in the whole fleet. Those that were handed
+    /// out before count.
+    pub fn rate(mut self, jobs: usize, per: Duration) -> Update {
+        self.0.rate = Some(Some(Rate { jobs, per }));
+        self
+    }
+
+    /// Removes the rate.
+    pub fn no_rate(mut self) -> Update {
+        self.0.rate = Some(None);
+        self
+    }
+
     /// Changes on how many servers of a cluster jobs are stored.
     pub fn replicas(mut self, servers: usize) -> Update {
         self.0.replicas = Some(servers);
@@ -63,6 +76,8 @@ pub(crate) fn differences(old: &QueueSpec, new: &QueueSpec) -> Vec<String> {
     note(&mut found, "lease", Some(old.lease), Some(new.lease));
     note(&mut found, "limit", old.limit, new.limit);
     note(&mut found, "capacity", old.capacity, new.capacity);
+    note(&mut found, "rate", old.rate, new.rate);
+    note(&mut found, "order of each key", Some(old.per_key), Some(new.per_key));
     note(&mut found, "number of replicas", Some(old.replicas), Some(new.replicas));
     found
 }

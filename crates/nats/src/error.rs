@@ -102,6 +102,12 @@ impl Error {
         self
     }
 
+    /// Marks the error of a request that has no effect without a later one.
+    pub(crate) fn without_effect(mut self) -> Error {
+        self.0.unknown = false;
+        self
+    }
+
     /// An error of a socket, which may be a cancellation or the end of a time limit.
     pub(crate) fn io(kind: ErrorKind, what: &str, error: io::Error) -> Error {
         match Cancelled::find(&error) {

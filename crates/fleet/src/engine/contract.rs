@@ -491,7 +491,14 @@ fn settings_change_while_jobs_are_held() {
             // Fewer than there are. Nothing is lost.
             let few = Changes { capacity: Some(Some(1)), limit: Some(None), ..lease(LONG / 2) };
             other.update(&few)?;
-            let wanted = QueueSpec { lease: LONG / 2, limit: None, capacity: Some(1), replicas: 1 };
+            let wanted = QueueSpec {
+                lease: LONG / 2,
+                limit: None,
+                capacity: Some(1),
+                replicas: 1,
+                rate: None,
+                per_key: false,
+            };
             assert_eq!((queue.spec()?, other.spec()?), (wanted.clone(), wanted));
             assert_eq!(heard.next()?, Announced::Lease(LONG / 2));
             // The limit is gone, so another job is handed out beside the first one.

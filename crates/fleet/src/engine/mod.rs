@@ -11,6 +11,9 @@
 //! part of a NATS subject and of a key in a bucket. The names of queues and result stores are 1 to
 //! [`MAX_NAME`] bytes of `A-Z a-z 0-9 _ -`. The layer above has checked both.
 //!
+//! A job that is in order with others has the id `KEY==NAME`, which is no token of a text. It is
+//! handed out when no job of the key that was stored before is queued or held.
+//!
 //! # Errors
 //! An `io::Error` of an engine means:
 //!
@@ -28,6 +31,7 @@ mod contract;
 mod local;
 mod names;
 mod nats;
+mod rate;
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -37,7 +41,8 @@ use ecru::{Scope, Source};
 use ecru_nats::Options;
 
 pub(crate) use local::local;
-pub(crate) use names::{MAX_NAME, check_name, text, token};
+pub(crate) use names::{MAX_NAME, check_name, in_order, key_of, text, token};
+pub(crate) use rate::Rate;
 
 /// The largest payload of a job or a result, in bytes.
 pub(crate) const MAX_PAYLOAD: usize = 1024 * 1024;
@@ -62,11 +67,16 @@ pub(crate) struct QueueSpec {
     pub(crate) capacity: Option<u64>,
     /// On how many servers jobs are stored.
     pub(crate) replicas: usize,
+    /// How often jobs are handed out in the whole fleet, or `None` for no limit.
+    pub(crate) rate: Option<Rate>,
+    /// Jobs of a key are handed out in order, one at a time.
+    pub(crate) per_key: bool,
 }
 
 impl Default for QueueSpec {
     fn default() -> QueueSpec {
-        QueueSpec { lease: Duration::from_secs(30), limit: None, capacity: None, replicas: 1 }
+        let lease = Duration::from_secs(30);
+        QueueSpec { lease, limit: None, capacity: None, replicas: 1, rate: None, per_key: false }
     }
 }
 
@@ -77,6 +87,8 @@ pub(crate) struct Changes {
     pub(crate) limit: Option<Option<usize>>,
     pub(crate) capacity: Option<Option<u64>>,
     pub(crate) replicas: Option<usize>,
+    pub(crate) rate: Option<Option<Rate>>,
+    pub(crate) per_key: Option<bool>,
 }
 
 impl Changes {
@@ -87,6 +99,8 @@ impl Changes {
             limit: self.limit.unwrap_or(spec.limit),
             capacity: self.capacity.unwrap_or(spec.capacity),
             replicas: self.replicas.unwrap_or(spec.replicas),
+            rate: self.rate.unwrap_or(spec.rate),
+            per_key: self.per_key.unwrap_or(spec.per_key),
         }
     }
 }
@@ -181,10 +195,19 @@ pub(crate) trait EngineQueue: Send + Sync {
         after: Duration,
     ) -> io::Result<BoxSource>;
 
+    /// Stores jobs, each under its id, one after another and all of them or none. No other job ever
+    /// has one of the ids. `Already` tells that they were stored before, which an engine knows
+    /// while one of them is queued or held, or if it remembers recent messages.
+    fn send_all(&self, jobs: &[(String, Bytes)]) -> io::Result<Sending>;
+
     /// Begins to take jobs. At most `window` deliveries of this pull are alive at once. The engine
     /// may ask for that many ahead of [`Pull::next`], so a delivery's lease may have begun before
     /// the delivery was returned.
     fn pull(&self, window: usize) -> io::Result<Box<dyn Pull>>;
+
+    /// Takes a place for a job that is about to be handed out to the program. `None` tells that
+    /// there is one. Otherwise the rate of the queue permits none for this time.
+    fn start(&self) -> io::Result<Option<Duration>>;
 
     /// Returns the settings that are in force.
     fn spec(&self) -> io::Result<QueueSpec>;

@@ -53,6 +53,20 @@ pub(crate) fn token(what: &str, text: &str) -> io::Result<String> {
     Ok(token)
 }
 
+/// Stands between the key and the name of a job that is in order with others. No token of a text
+/// has it, because a number follows each `=` there.
+const IN_ORDER: &str = "==";
+
+/// Returns the id of a job that is in order with the others of a key.
+pub(crate) fn in_order(key: &str, name: &str) -> String {
+    format!("{key}{IN_ORDER}{name}")
+}
+
+/// Returns the key and the name in the id of a job that is in order with others.
+pub(crate) fn key_of(id: &str) -> Option<(&str, &str)> {
+    id.split_once(IN_ORDER)
+}
+
 /// Returns the text of a token, or `None` if it is malformed.
 pub(crate) fn text(token: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(token.len());

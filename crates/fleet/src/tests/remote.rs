@@ -11,7 +11,7 @@ use ecru::Scope;
 use crate::Fleet;
 use crate::engine::{
     self, Announcements, BoxSource, Changes, Counts, Dead, Delivery, Engine, EngineQueue,
-    EngineResults, Lease, Pull, QueueSpec, Renewal, ResultsSpec,
+    EngineResults, Lease, Pull, QueueSpec, Renewal, ResultsSpec, Sending,
 };
 
 /// A server in memory.
@@ -88,9 +88,19 @@ impl EngineQueue for RemoteQueue {
         self.queue.begin_send(id, payload, sending, after)
     }
 
+    fn send_all(&self, jobs: &[(String, Bytes)]) -> io::Result<Sending> {
+        self.link.check()?;
+        self.queue.send_all(jobs)
+    }
+
     fn pull(&self, window: usize) -> io::Result<Box<dyn Pull>> {
         self.link.check()?;
         Ok(Box::new(RemotePull { pull: self.queue.pull(window)?, link: self.link.clone() }))
+    }
+
+    fn start(&self) -> io::Result<Option<Duration>> {
+        self.link.check()?;
+        self.queue.start()
     }
 
     fn spec(&self) -> io::Result<QueueSpec> {

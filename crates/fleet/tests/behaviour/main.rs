@@ -1,8 +1,12 @@
 //! Shows the rows of `doc/behaviour/fleet.md`. What only an engine with faults can show is in the
 //! crate itself, in `src/tests`.
 
+mod batches;
 mod broker;
+mod cron;
 mod dead;
 mod functions;
 mod jobs;
+mod limits;
+mod orders;
 mod queue;

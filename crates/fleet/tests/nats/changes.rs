@@ -207,3 +207,26 @@ fn fleet_95_a_job_of_another_release() {
         Ok(())
     });
 }
+
+/// - given: a queue that an earlier release has created, whose stream allows no batches
+/// - when: a batch is sent
+/// - then: it is stored, and the stream allows batches from then on
+#[test]
+fn fleet_97_a_batch_for_an_older_queue() {
+    let Some(server) = Server::start("") else { return };
+    run(&server, |fleet| {
+        let queue = fleet.queue::<u32>("mill").open()?;
+        streams(&server, |client| {
+            let jetstream = client.jetstream();
+            let config = jetstream.stream_info("fleet-jobs-q_mill")?.config;
+            assert!(config.allow_batches);
+            jetstream.update_stream(&StreamConfig { allow_batches: false, ..config })?;
+            Ok(())
+        });
+        for _ in 0..2 {
+            assert_eq!(queue.send_all(0..10)?.len(), 10);
+        }
+        assert_eq!(queue.stats()?.queued, 20);
+        Ok(())
+    });
+}

@@ -14,11 +14,17 @@ mod servers;
 mod settling;
 mod tool;
 
+#[path = "../behaviour/batches.rs"]
+mod batches;
 #[path = "../behaviour/dead.rs"]
 mod dead;
 #[path = "../behaviour/functions.rs"]
 mod functions;
 #[path = "../behaviour/jobs.rs"]
 mod jobs;
+#[path = "../behaviour/limits.rs"]
+mod limits;
+#[path = "../behaviour/orders.rs"]
+mod orders;
 #[path = "../behaviour/queue.rs"]
 mod queue;

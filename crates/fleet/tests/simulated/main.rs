@@ -1,12 +1,15 @@
 //! Shows the rows of `doc/behaviour/fleet.md` about NATS servers that fail at the worst moment:
 //! fleets and a server on simulated hosts. The server is a simulated one, too.
 
+mod batches;
 mod changes;
 mod chaos;
 mod confirmations;
 mod duplicates;
+mod orders;
 mod ordinary;
 mod partitions;
+mod rates;
 mod restarts;
 mod server;
 mod settling;

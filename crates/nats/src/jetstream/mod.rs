@@ -3,6 +3,7 @@
 //! | purpose | see |
 //! |---|---|
 //! | store a message | [`JetStream::publish`], [`JetStream::begin_publish`] |
+//! | store several messages or none | [`JetStream::publish_batch`] |
 //! | manage streams and their messages | [`StreamConfig`], [`JetStream::create_stream`], [`JetStream::message`] |
 //! | receive and settle messages | [`ConsumerConfig`], [`Consumer::messages`], [`Delivery`] |
 //! | see what there is | [`JetStream::streams`], [`JetStream::account_info`] |
@@ -13,6 +14,7 @@
 //! transforms, consumer groups, watching a bucket, and the object store.
 
 mod account;
+mod batch;
 mod bucket;
 mod cluster;
 mod consumer;
@@ -166,6 +168,7 @@ fn refused(error: &ApiError, about: &str) -> Error {
         10077 => "; wait until messages are consumed, or raise the limit",
         10039 => "; enable JetStream for the account",
         10023 | 10028 | 10047 => "; give JetStream more storage",
+        10174 => "; set `allow_batches` of the stream",
         10158 => "; publish it again to learn whether it was stored",
         _ => "",
     };

@@ -113,6 +113,9 @@ pub struct StreamConfig {
     pub allow_rollup: bool,
     /// Whether every replica answers reads of single messages.
     pub allow_direct: bool,
+    /// Whether messages can be stored together: see [`JetStream::publish_batch`].
+    #[serde(rename = "allow_atomic", skip_serializing_if = "std::ops::Not::not")]
+    pub allow_batches: bool,
     /// Whether single messages cannot be deleted.
     pub deny_delete: bool,
     /// Settings that have no field here.
@@ -148,6 +151,7 @@ impl Default for StreamConfig {
             allow_msg_ttl: false,
             allow_rollup: false,
             allow_direct: false,
+            allow_batches: false,
             deny_delete: false,
             other: OtherSettings::default(),
         }

@@ -66,8 +66,29 @@ pub(crate) fn token(id: &str) -> String {
     token
 }
 
+/// Returns what the servers may call a job with this id, which may be in order with others of a
+/// key.
+pub(crate) fn tokens(id: &str) -> Vec<String> {
+    let in_order = id.rsplit_once('/').map(|(key, name)| format!("{}=={name}", token(key)));
+    std::iter::once(token(id)).chain(in_order).collect()
+}
+
+/// Returns the subject of a job.
+pub(crate) fn job(queue: &str, token: &str) -> String {
+    // The key and the name of a job that is in order with others are two tokens there.
+    format!("fleet.jobs.{queue}.{}", token.replacen("==", ".", 1))
+}
+
+/// Returns the id in the subject of a job, as the servers have it elsewhere.
+pub(crate) fn token_of_job(subject: &str) -> String {
+    subject.splitn(4, '.').nth(3).unwrap_or_default().replacen('.', "==", 1)
+}
+
 /// Reads an id as the servers have it. What is malformed stays as it is.
 pub(crate) fn id(token: &str) -> String {
+    if let Some((key, name)) = token.split_once("==") {
+        return format!("{}/{name}", id(key));
+    }
     let (mut bytes, mut rest) = (Vec::new(), token);
     while let Some((plain, after)) = rest.split_once('=') {
         let Some(byte) = after.get(..2).and_then(|two| u8::from_str_radix(two, 16).ok()) else {
@@ -110,5 +131,10 @@ mod tests {
         assert_eq!(kind("f_q_mill"), ("function", "q_mill"));
         assert_eq!((&*token("user 7"), &*id("user=207")), ("user=207", "user 7"));
         assert_eq!((&*id("x=2"), &*id("=FF")), ("x=2", "=FF"));
+        let subject = job("q_mill", "user=207==x");
+        assert_eq!((&*subject, &*id("user=207==x")), ("fleet.jobs.q_mill.user=207.x", "user 7/x"));
+        assert_eq!(token_of_job(&subject), "user=207==x");
+        assert_eq!(tokens("user 7/x"), ["user=207=2Fx", "user=207==x"]);
+        assert_eq!(token_of_job(&job("q_mill", "a")), "a");
     }
 }

@@ -201,7 +201,7 @@ impl Queue {
     }
 
     fn revive(&self, dead: &Dead) -> io::Result<()> {
-        let subject = format!("fleet.jobs.{}.{}", self.name, dead.token());
+        let subject = names::job(&self.name, dead.token());
         let job = Message::new(&subject, dead.stored.payload.clone());
         match self.js.publish_message(&job) {
             Ok(_) => self.discard(dead),
@@ -222,12 +222,25 @@ impl Queue {
     }
 
     fn job(&self, id: &str) -> io::Result<()> {
-        let token = names::token(id);
-        let subject = format!("fleet.jobs.{}.{token}", self.name);
+        for token in names::tokens(id) {
+            if let Some(found) = self.find(id, &token)? {
+                return match self.json {
+                    true => write(&found.to_string()),
+                    false => write(&format!("{found:#}")),
+                };
+            }
+        }
+        let text = format!("no job {id:?} is queued, running or dead; it may be done");
+        Err(io::Error::new(io::ErrorKind::NotFound, text))
+    }
+
+    /// Returns what is known of a job that the servers call `token`.
+    fn find(&self, id: &str, token: &str) -> io::Result<Option<Value>> {
+        let subject = names::job(&self.name, token);
         let stored = self.js.last_message(&names::jobs(&self.name), &subject)?;
         let dead = format!("fleet.dead.{}.{token}.*", self.name);
         let dead = self.js.next_message(&names::dead(&self.name), 1, &dead)?.map(Dead::new);
-        let found = match (stored, dead) {
+        Ok(match (stored, dead) {
             (Some(job), _) => {
                 let subject = format!("fleet.attempts.{}.{token}.{}", self.name, job.sequence);
                 let last = self.js.last_message(&names::attempts(&self.name), &subject)?;
@@ -242,28 +255,21 @@ impl Queue {
                 let handed_out = self.workers()?.info()?.delivered.stream >= job.sequence;
                 let state = if handed_out { "running, or in a pause" } else { "queued" };
                 let payload = String::from_utf8_lossy(&job.payload).into_owned();
-                json!({
+                Some(json!({
                     "id": id,
                     "state": state,
                     "attempts": begun,
                     "sent": job.time,
                     "payload": serde_json::from_str(&payload).unwrap_or(Value::String(payload)),
-                })
+                }))
             }
             (None, Some(dead)) => {
                 let mut found = dead.json();
                 found["state"] = json!("dead");
-                found
+                Some(found)
             }
-            (None, None) => {
-                let text = format!("no job {id:?} is queued, running or dead; it may be done");
-                return Err(io::Error::new(io::ErrorKind::NotFound, text));
-            }
-        };
-        match self.json {
-            true => write(&found.to_string()),
-            false => write(&format!("{found:#}")),
-        }
+            (None, None) => None,
+        })
     }
 
     /// Returns whether a process works on a job that was handed out for the first time, or has died
@@ -292,7 +298,7 @@ impl Queue {
     fn repair(&self) -> io::Result<()> {
         let stream = names::jobs(&self.name);
         let settled = self.workers()?.info()?.ack_floor.stream;
-        let all = format!("fleet.jobs.{}.*", self.name);
+        let all = format!("fleet.jobs.{}.>", self.name);
         let mut from = 1;
         while let Some(job) = self.js.next_message(&stream, from, &all)? {
             if job.sequence > settled {
@@ -300,7 +306,7 @@ impl Queue {
             }
             from = job.sequence + 1;
             self.js.delete_message(&stream, job.sequence)?;
-            let id = names::id(job.subject.rsplit('.').next().unwrap_or_default());
+            let id = names::id(&names::token_of_job(&job.subject));
             match self.json {
                 true => write(&json!({ "id": id, "state": "removed" }).to_string())?,
                 false => write(&format!("{}  removed", plain(&id)))?,

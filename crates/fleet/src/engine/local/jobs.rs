@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use crate::engine::{Counts, QueueSpec};
+use crate::engine::{Counts, QueueSpec, key_of};
 use crate::errors::LeaseLost;
 
 /// The jobs of a queue.
@@ -13,6 +13,8 @@ use crate::errors::LeaseLost;
 pub(super) struct Jobs {
     by_number: BTreeMap<u64, Stored>,
     by_id: BTreeMap<String, u64>,
+    /// The jobs of each key whose jobs are in order. Only the first one is handed out.
+    by_key: BTreeMap<String, BTreeSet<u64>>,
     /// Jobs that can be handed out at once.
     ready: BTreeSet<u64>,
     /// When leases and pauses end.
@@ -41,6 +43,8 @@ enum Place {
     Held(Instant),
     /// In a pause before a retry, or before it is due, until then.
     Pausing(Instant),
+    /// Behind another one of its key.
+    Behind,
 }
 
 /// Whether a job was stored.
@@ -81,10 +85,32 @@ impl Jobs {
         self.by_id.insert(id.clone(), self.last);
         self.ready.insert(self.last);
         let (deliveries, begun, begun_by, state) = (0, 0, 0, Place::Ready);
-        let stored = Stored { id, payload, deliveries, begun, begun_by, state };
+        let stored = Stored { id: id.clone(), payload, deliveries, begun, begun_by, state };
         self.by_number.insert(self.last, stored);
         if let Some(due) = due {
             self.place(self.last, Place::Pausing(due));
+        }
+        if let Some((key, _)) = key_of(&id) {
+            let jobs = self.by_key.entry(key.to_owned()).or_default();
+            jobs.insert(self.last);
+            if jobs.len() > 1 {
+                self.place(self.last, Place::Behind);
+            }
+        }
+        Added::New
+    }
+
+    /// Stores jobs that are ready at once, all of them or none.
+    pub(super) fn add_all(&mut self, spec: &QueueSpec, jobs: &[(String, Bytes)]) -> Added {
+        if jobs.iter().any(|(id, _)| self.by_id.contains_key(id)) {
+            return Added::Already;
+        }
+        let count = u64::try_from(self.by_number.len() + jobs.len()).unwrap_or(u64::MAX);
+        if spec.capacity.is_some_and(|capacity| count > capacity) {
+            return Added::Full;
+        }
+        for (id, payload) in jobs {
+            self.add(spec, id, payload.clone(), None);
         }
         Added::New
     }
@@ -131,6 +157,7 @@ impl Jobs {
                 self.due.insert((until, number));
                 self.busy += 1;
             }
+            Place::Behind => {}
         }
     }
 
@@ -141,6 +168,7 @@ impl Jobs {
                 self.due.remove(&(until, number));
                 self.busy -= 1;
             }
+            Place::Behind => {}
         }
     }
 
@@ -214,6 +242,22 @@ impl Jobs {
         if let Some(job) = self.by_number.remove(&number) {
             self.by_id.remove(&job.id);
             self.leave(number, job.state);
+            if let Some((key, _)) = key_of(&job.id) {
+                self.follow(key, number);
+            }
+        }
+    }
+
+    /// A job of a key is gone, so the next one may be handed out.
+    fn follow(&mut self, key: &str, gone: u64) {
+        let Some(jobs) = self.by_key.get_mut(key) else { return };
+        jobs.remove(&gone);
+        match jobs.first() {
+            Some(&next) if self.by_number[&next].state == Place::Behind => {
+                self.place(next, Place::Ready);
+            }
+            Some(_) => {}
+            None => drop(self.by_key.remove(key)),
         }
     }
 

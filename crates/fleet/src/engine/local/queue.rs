@@ -13,17 +13,20 @@ use super::dead::Graveyard;
 use super::jobs::{Added, Jobs};
 use super::locked;
 use super::pull::LocalPull;
+use crate::engine::rate::Starts;
 use crate::engine::{
     Announced, Announcements, BoxSource, Changes, Counts, Dead, EngineQueue, Pull, QueueSpec,
     Sending,
 };
 use crate::errors::disconnected;
+use crate::wall::wall;
 
 /// A queue in memory.
 pub(super) struct Queue {
     spec: Mutex<QueueSpec>,
     jobs: Mutex<Jobs>,
     dead: Mutex<Graveyard>,
+    starts: Mutex<Starts>,
     listeners: Mutex<Vec<Sender<Announced>>>,
     /// Notified when a job may have become ready to be handed out.
     list: WaitList,
@@ -36,6 +39,7 @@ impl Queue {
             spec: Mutex::new(spec),
             jobs: Mutex::default(),
             dead: Mutex::default(),
+            starts: Mutex::default(),
             listeners: Mutex::default(),
             list: WaitList::new(),
             ended: AtomicBool::new(false),
@@ -110,9 +114,25 @@ impl EngineQueue for Arc<Queue> {
         Ok(Box::new(source::ready(sending)))
     }
 
+    fn send_all(&self, jobs: &[(String, Bytes)]) -> io::Result<Sending> {
+        self.call()?;
+        let spec = self.settings();
+        Ok(match self.change(|stored| stored.add_all(&spec, jobs)) {
+            Added::New => Sending::New,
+            Added::Already => Sending::Already,
+            Added::Full => Sending::Full,
+        })
+    }
+
     fn pull(&self, window: usize) -> io::Result<Box<dyn Pull>> {
         self.call()?;
         Ok(Box::new(LocalPull::new(self, window)))
+    }
+
+    fn start(&self) -> io::Result<Option<Duration>> {
+        self.call()?;
+        let Some(rate) = self.settings().rate else { return Ok(None) };
+        Ok(locked(&self.starts).take(rate, wall()).err())
     }
 
     fn spec(&self) -> io::Result<QueueSpec> {

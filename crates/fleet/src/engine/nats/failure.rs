@@ -20,6 +20,14 @@ pub(super) const NOT_AVAILABLE: u32 = 10008;
 pub(super) const NO_CONSUMER: u32 = 10014;
 pub(super) const NO_MESSAGE: u32 = 10057;
 pub(super) const ON_ITS_WAY: u32 = 10158;
+pub(super) const NO_STREAM: u32 = 10059;
+pub(super) const NO_BATCHES: u32 = 10174;
+/// A message of a batch was stored before, or is being stored.
+pub(super) const STORED_BATCH: u32 = 10201;
+/// A header is not permitted in a batch.
+pub(super) const NO_HEADER: u32 = 10177;
+/// Too many batches are unfinished, or a message of one was lost.
+pub(super) const UNFINISHED: [u32; 2] = [10210, 10176];
 pub(super) const OTHER_CONSUMER: u32 = 10148;
 pub(super) const OTHER_STREAM: u32 = 10058;
 /// The last message of a subject is another one, or is being stored.

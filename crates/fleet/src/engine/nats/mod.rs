@@ -19,6 +19,7 @@ mod names;
 mod open;
 mod pull;
 mod queue;
+mod rate;
 mod results;
 mod send;
 mod watch;

@@ -8,8 +8,9 @@ use ecru_nats::jetstream::{
 };
 use ecru_nats::{Error, ErrorKind};
 
-use super::failure::{OTHER_CONSUMER, OTHER_STREAM, failed};
+use super::failure::{NO_STREAM, OTHER_CONSUMER, OTHER_STREAM, failed};
 use super::names::{self, Names, WORKERS};
+use super::rate;
 use crate::engine::{Changes, KEEP, QueueSpec, ResultsSpec};
 
 /// How long the record of an attempt is kept that is not settled.
@@ -28,12 +29,16 @@ pub(super) fn queue(js: &JetStream, names: &Names, settings: &Changes) -> io::Re
     let (queue, spec) = (&names.queue, settings.apply(&QueueSpec::default()));
     let jobs = StreamConfig {
         description: format!("The jobs of the queue {queue}"),
-        subjects: vec![names.all_jobs()],
+        subjects: match spec.per_key {
+            true => vec![names.all_jobs(), names.all_in_order()],
+            false => vec![names.all_jobs()],
+        },
         retention: Retention::WorkQueue,
         discard: Discard::New,
         discard_new_per_subject: true,
         max_messages_per_subject: Some(1),
         max_messages: spec.capacity,
+        allow_batches: true,
         replicas: replicas(spec.replicas),
         ..StreamConfig::new(&names.jobs)
     };
@@ -64,6 +69,11 @@ pub(super) fn queue(js: &JetStream, names: &Names, settings: &Changes) -> io::Re
     consumer(js, names, &spec)
 }
 
+/// Returns whether there is no queue yet.
+pub(super) fn is_new(js: &JetStream, names: &Names) -> bool {
+    js.stream_info(&names.jobs).is_err_and(|error| error.code() == Some(NO_STREAM))
+}
+
 /// Creates a stream, or finds one that can serve as it.
 fn stream(js: &JetStream, config: &StreamConfig, about: &str) -> io::Result<()> {
     match js.create_stream(config) {
@@ -72,9 +82,15 @@ fn stream(js: &JetStream, config: &StreamConfig, about: &str) -> io::Result<()> 
         Err(error) => return Err(refused(about, config.replicas, error)),
     }
     let there = js.stream_info(&config.name).map_err(failed)?.config;
+    // The subjects of jobs in order can be added.
+    let subjects = |config: &StreamConfig| -> Vec<String> {
+        let is_jobs = config.retention == Retention::WorkQueue;
+        let is_fixed = |subject: &&String| !is_jobs || !subject.ends_with(".*.*");
+        config.subjects.iter().filter(is_fixed).cloned().collect()
+    };
     let fixed = |config: &StreamConfig| {
         [
-            ("subjects", format!("{:?}", config.subjects)),
+            ("subjects", format!("{:?}", subjects(config))),
             ("retention", format!("{:?}", config.retention)),
             ("discard policy", format!("{:?}", config.discard)),
             ("limit of each subject", format!("{:?}", config.max_messages_per_subject)),
@@ -138,6 +154,8 @@ pub(super) fn spec(
         limit: workers.max_ack_pending.and_then(|most| usize::try_from(most).ok()),
         capacity: jobs.max_messages,
         replicas: usize::try_from(jobs.replicas).unwrap_or(default.replicas),
+        rate: rate::current(js, names)?,
+        per_key: jobs.subjects.contains(&names.all_in_order()),
     })
 }
 
@@ -154,6 +172,12 @@ pub(super) fn update_streams(js: &JetStream, names: &Names, changes: &Changes) -
             && *name == names.jobs
         {
             wanted.max_messages = capacity;
+        }
+        if changes.per_key == Some(true)
+            && *name == names.jobs
+            && !wanted.subjects.contains(&names.all_in_order())
+        {
+            wanted.subjects.push(names.all_in_order());
         }
         update_stream(js, &config, &wanted, &format!("the queue {}", names.queue))?;
     }

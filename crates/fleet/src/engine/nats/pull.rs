@@ -13,7 +13,7 @@ use ecru_nats::jetstream::{self, Deliveries};
 use super::attempts::Records;
 use super::failure::{NO_CONSUMER, failed, repeated};
 use super::lease::{NatsLease, Stream};
-use super::names::{AFTER, id_of_job};
+use super::names::{AFTER, all_of_key, id_of_job};
 use super::queue::Workers;
 use crate::engine::{Delivery, Pull};
 use crate::errors::disconnected;
@@ -21,6 +21,9 @@ use crate::wall::wall;
 
 /// The pause before a job is handed out again whose attempts are not known.
 const LATER: Duration = Duration::from_secs(5);
+
+/// The pause for each job before one that is behind others of its key, and the longest pause.
+const BEHIND: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
 pub(super) struct NatsPull {
     workers: Workers,
@@ -77,8 +80,18 @@ impl NatsPull {
         if let Some(early) = early(&delivery) {
             return delivery.retry(Some(early)).map(|()| None).map_err(failed);
         }
+        match self.behind(&delivery) {
+            Ok(None) => {}
+            Ok(Some(pause)) => return delivery.retry(Some(pause)).map(|()| None).map_err(failed),
+            Err(error) if Cancelled::find(&error).is_some() => {
+                let _ = delivery.retry(None);
+                return Err(error);
+            }
+            // The servers do not say.
+            Err(_) => return delivery.retry(Some(LATER)).map(|()| None).map_err(failed),
+        }
         let count = u32::try_from(delivery.attempt()).unwrap_or(u32::MAX);
-        let (id, sequence) = (id_of_job(delivery.subject()).to_owned(), delivery.sequence());
+        let (id, sequence) = (id_of_job(delivery.subject()), delivery.sequence());
         let received = delivery.received_at();
         let attempt = self.records.attempt(&id, sequence, count, received);
         let mut begun = 0;
@@ -110,6 +123,17 @@ impl NatsPull {
                 is_unanswered: AtomicBool::new(false),
             }),
         }))
+    }
+
+    /// Returns when to look again, if a job is behind another one of its key. The jobs before it
+    /// are at most as many as the numbers between them.
+    fn behind(&self, delivery: &jetstream::Delivery) -> io::Result<Option<Duration>> {
+        let Some(all) = all_of_key(delivery.subject()) else { return Ok(None) };
+        let first = repeated(|| self.jobs.js.next_message(&self.jobs.name, 1, &all))?;
+        let before = first.map_or(0, |first| delivery.sequence().saturating_sub(first.sequence));
+        let (pause, longest) = BEHIND;
+        let pause = pause.saturating_mul(u32::try_from(before).unwrap_or(u32::MAX)).min(longest);
+        Ok((before > 0).then_some(pause))
     }
 
     /// Returns why no more jobs come.

@@ -13,9 +13,10 @@ use super::failure::{NO_CONSUMER, failed, no_item};
 use super::lease::Stream;
 use super::names::Names;
 use super::pull::NatsPull;
-use super::{dead, open, send};
+use super::{dead, open, rate, send};
 use crate::engine::{
     Announced, Announcements, BoxSource, Changes, Counts, Dead, EngineQueue, Pull, QueueSpec,
+    Sending,
 };
 
 /// How long an announcement may wait until there is room to send it.
@@ -32,6 +33,7 @@ pub(super) struct NatsQueue {
     names: Names,
     workers: Workers,
     records: Arc<Records>,
+    rate: rate::Place,
 }
 
 /// The consumer that hands out the jobs of a queue. If another program has deleted it, it is
@@ -81,12 +83,16 @@ impl Workers {
 impl NatsQueue {
     pub(super) fn open(js: &JetStream, name: &str, settings: &Changes) -> io::Result<NatsQueue> {
         let names = Names::new(name);
+        let rate = settings.rate.flatten().filter(|_| open::is_new(js, &names));
         let consumer = open::queue(js, &names, settings)?;
+        if let Some(rate) = rate {
+            rate::create(js, &names, rate)?;
+        }
         let spec = open::spec(js, &names, &consumer.info().map_err(failed)?.config)?;
         let records = Arc::new(Records::new(js, &names, spec.lease));
         let (js, own, spec) = (js.clone(), names.clone(), Mutex::new(spec));
         let workers = Workers(Arc::new(Parts { js: js.clone(), names: own, consumer, spec }));
-        Ok(NatsQueue { js, names, workers, records })
+        Ok(NatsQueue { js, names, workers, records, rate: rate::Place::default() })
     }
 
     fn announce_lease(&self, lease: Duration) -> io::Result<()> {
@@ -106,6 +112,10 @@ impl EngineQueue for NatsQueue {
         send::begin(&self.js, &self.names, id, payload, sending, after)
     }
 
+    fn send_all(&self, jobs: &[(String, Bytes)]) -> io::Result<Sending> {
+        send::all(&self.js, &self.names, jobs)
+    }
+
     fn pull(&self, window: usize) -> io::Result<Box<dyn Pull>> {
         let deliveries = self.workers.with(|workers| workers.messages(window))?;
         let first = self.js.stream_info(&self.names.jobs).map_err(failed)?.state.first_seq;
@@ -113,6 +123,10 @@ impl EngineQueue for NatsQueue {
         let jobs = Stream { js: self.js.clone(), name: self.names.jobs.clone() };
         let workers = self.workers.clone();
         Ok(Box::new(NatsPull::new(workers, window, deliveries, jobs, &self.records)))
+    }
+
+    fn start(&self) -> io::Result<Option<Duration>> {
+        self.rate.take(&self.js, &self.names)
     }
 
     fn spec(&self) -> io::Result<QueueSpec> {
@@ -124,6 +138,9 @@ impl EngineQueue for NatsQueue {
         let after = changes.apply(&before);
         // What may be refused comes first.
         open::update_streams(&self.js, &self.names, changes)?;
+        if let Some(rate) = changes.rate {
+            rate::set(&self.js, &self.names, rate)?;
+        }
         if after.lease < before.lease {
             // The server measures the leases that are held by the new one, too.
             self.announce_lease(after.lease)?;

@@ -8,7 +8,10 @@ use ecru::{Source, source};
 use ecru_nats::jetstream::{JetStream, Published, Publishing};
 use ecru_nats::{Error, ErrorKind, Message};
 
-use super::failure::{Limit, NOT_AVAILABLE, ON_ITS_WAY, failed, limit};
+use super::failure::{
+    Limit, NO_BATCHES, NO_HEADER, NOT_AVAILABLE, ON_ITS_WAY, STORED_BATCH, UNFINISHED, failed,
+    is_passing, limit,
+};
 use super::names::{AFTER, MESSAGE_ID, Names};
 use crate::engine::{BoxSource, Sending};
 
@@ -62,6 +65,61 @@ fn publish(
         message = message.with_header(AFTER, &after.to_string())?;
     }
     js.begin_publish(&message)
+}
+
+/// Stores jobs together: see [`EngineQueue::send_all`](crate::engine::EngineQueue::send_all).
+pub(super) fn all(js: &JetStream, names: &Names, jobs: &[(String, Bytes)]) -> io::Result<Sending> {
+    let largest = jobs.iter().map(|(_, payload)| payload.len()).max().unwrap_or_default();
+    if let Some(error) = too_large(js, names, largest) {
+        return Ok(Sending::Refused(error));
+    }
+    // Each job has an id that no other one ever has, so that is the name of its sending, too.
+    let message = |(id, payload): &(String, Bytes)| {
+        Message::new(&names.job(id), payload.clone()).with_header(MESSAGE_ID, id)
+    };
+    let messages: Vec<Message> =
+        jobs.iter().map(message).collect::<Result<_, _>>().map_err(failed)?;
+    let mut answer = js.publish_batch(&messages);
+    if answer.as_ref().is_err_and(|error| error.code() == Some(NO_BATCHES)) {
+        // An earlier release has created the stream.
+        let mut config = js.stream_info(&names.jobs).map_err(failed)?.config;
+        config.allow_batches = true;
+        js.update_stream(&config).map_err(failed)?;
+        answer = js.publish_batch(&messages);
+    }
+    let error = match answer {
+        Err(error) if error.kind() == ErrorKind::Cancelled => return Err(failed(error)),
+        Err(error) => error,
+        Ok(_) => return Ok(Sending::New),
+    };
+    Ok(match error.code() {
+        Some(STORED_BATCH) => Sending::Already,
+        Some(code) if UNFINISHED.contains(&code) => Sending::Unavailable(unfinished(names, &error)),
+        Some(NO_HEADER) => {
+            let text = format!(
+                "the server {} cannot store a batch of jobs so that it can be sent again; update \
+                 nats-server ({error})",
+                js.client().server()
+            );
+            Sending::Refused(io::Error::new(io::ErrorKind::Unsupported, text))
+        }
+        _ if error.kind() == ErrorKind::Closed && !error.is_outcome_unknown() => {
+            Sending::Disconnected
+        }
+        _ if !error.is_outcome_unknown() && is_passing(&error) => {
+            Sending::Unavailable(unfinished(names, &error))
+        }
+        _ => outcome(names, Err(error)),
+    })
+}
+
+fn unfinished(names: &Names, error: &Error) -> io::Error {
+    let text = format!(
+        "the batch of jobs of the queue {} did not reach the servers as a whole, and none of it was \
+         stored; send it again later ({error})",
+        names.queue
+    );
+    io::Error::new(io::ErrorKind::ResourceBusy, text)
 }
 
 /// Returns why the servers accept no payload of this size. Each job can be stored among the dead,

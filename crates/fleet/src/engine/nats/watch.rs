@@ -261,7 +261,7 @@ impl Watch for RunResults {
             }
             self.left.store(left.saturating_sub(1), Ordering::Relaxed);
             if delivery.headers().get(OPERATION).is_none() {
-                let index = id_of_job(delivery.subject()).to_owned();
+                let index = id_of_job(delivery.subject());
                 let value = delivery.payload().clone();
                 return Ok(Seen::Result { index, value, position: delivery.sequence() });
             }

@@ -119,15 +119,22 @@ impl State {
             }
             return;
         };
-        let (is_new, answer) = match (self.faults.has_no_room)(&message.subject) {
-            true => (false, refused(10047, "insufficient storage resources available")),
-            false => stream.store(&message, now),
+        let (stored, answer) = match message.header("Nats-Batch-Id") {
+            _ if (self.faults.has_no_room)(&message.subject) => {
+                let answer = refused(10047, "insufficient storage resources available");
+                (Vec::new(), Some(answer))
+            }
+            Some(id) => stream.batch(id, &message, now),
+            None => {
+                let (is_new, answer) = stream.store(&message, now);
+                (is_new.then(|| message.clone()).into_iter().collect(), Some(answer))
+            }
         };
-        if is_new {
-            let history = self.history.entry(message.subject.clone()).or_default();
-            history.push(message.payload.clone());
+        for Message { subject, payload, .. } in stored {
+            self.history.entry(subject).or_default().push(payload);
         }
-        self.confirm(&message, answer.to_string().into_bytes(), now);
+        let answer = answer.map_or_else(Vec::new, |answer| answer.to_string().into_bytes());
+        self.confirm(&message, answer, now);
     }
 
     fn no_responders(&self, message: &Message) {

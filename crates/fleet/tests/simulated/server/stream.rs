@@ -28,6 +28,8 @@ pub(super) struct Stream {
     /// The ids of messages, with their numbers and the times at which they were stored.
     ids: BTreeMap<String, (u64, Instant)>,
     pub(super) consumers: BTreeMap<String, Consumer>,
+    /// The messages of batches that are not complete.
+    batches: BTreeMap<String, Vec<Message>>,
 }
 
 /// Reads a time as JetStream writes it: nanoseconds, 0 for none.
@@ -42,8 +44,8 @@ pub(super) fn limit(value: &Value) -> Option<usize> {
 
 impl Stream {
     pub(super) fn new(config: Value) -> Stream {
-        let (messages, ids, consumers) = Default::default();
-        Stream { config, messages, last: 0, ids, consumers }
+        let (messages, ids, consumers, batches) = Default::default();
+        Stream { config, messages, last: 0, ids, consumers, batches }
     }
 
     pub(super) fn info(&self) -> Value {
@@ -84,11 +86,9 @@ impl Stream {
     /// Stores a message, or refuses it. Returns whether it was stored, and what its sender is told.
     pub(super) fn store(&mut self, message: &Message, now: Instant) -> (bool, Value) {
         let name = self.config["name"].clone();
-        let window = nanoseconds(&self.config["duplicate_window"]);
-        let window = window.unwrap_or(Duration::from_secs(120));
-        self.ids.retain(|_, (_, at)| now < *at + window);
         let id = message.header("Nats-Msg-Id");
-        if let Some((first, _)) = id.and_then(|id| self.ids.get(id)) {
+        if let Some(id) = id.filter(|id| self.knows(id, now)) {
+            let first = self.ids[id].0;
             return (false, json!({ "stream": name, "seq": first, "duplicate": true }));
         }
         let same = self.last(&message.subject).map_or(0, |(sequence, _)| *sequence);
@@ -121,6 +121,56 @@ impl Stream {
         let ends = lifetime.map(|lifetime| now + lifetime);
         self.messages.insert(self.last, Stored { message, at: now, ends });
         (true, json!({ "stream": name, "seq": self.last }))
+    }
+
+    /// Takes a message of a batch, and stores the batch if it is the last one. Returns what was
+    /// stored, and what the sender is told, or `None` for an answer without words.
+    pub(super) fn batch(
+        &mut self,
+        id: &str,
+        message: &Message,
+        now: Instant,
+    ) -> (Vec<Message>, Option<Value>) {
+        let refused = |code, words: &str| (Vec::new(), Some(refused(code, words)));
+        if self.config["allow_atomic"] != true {
+            return refused(10174, "atomic publish is disabled");
+        }
+        let mut batch = self.batches.remove(id).unwrap_or_default();
+        batch.push(message.clone());
+        if message.header("Nats-Batch-Sequence") != Some(&batch.len().to_string()) {
+            return refused(10176, "atomic publish batch is incomplete");
+        }
+        if message.header("Nats-Batch-Commit").is_none() {
+            self.batches.insert(id.to_owned(), batch);
+            return (Vec::new(), None);
+        }
+        let most = limit(&self.config["max_msgs"]);
+        if most.is_some_and(|most| self.messages.len() + batch.len() > most) {
+            return refused(10077, "maximum messages exceeded");
+        }
+        if batch.iter().filter_map(|each| each.header("Nats-Msg-Id")).any(|id| self.knows(id, now))
+        {
+            return refused(10201, "atomic publish batch contains duplicate message id");
+        }
+        if batch.iter().any(|each| self.last(&each.subject).is_some()) {
+            return refused(10077, "maximum messages per subject exceeded");
+        }
+        let mut answer = Value::Null;
+        for message in &batch {
+            let (is_new, stored) = self.store(message, now);
+            assert!(is_new, "nothing refuses a message that was checked: {stored}");
+            answer = stored;
+        }
+        (answer["batch"], answer["count"]) = (id.into(), batch.len().into());
+        (batch, Some(answer))
+    }
+
+    /// Returns whether the id of a message is remembered.
+    fn knows(&mut self, id: &str, now: Instant) -> bool {
+        let window = nanoseconds(&self.config["duplicate_window"]);
+        let window = window.unwrap_or(Duration::from_secs(120));
+        self.ids.retain(|_, (_, at)| now < *at + window);
+        self.ids.contains_key(id)
     }
 
     /// Deletes a message. Returns whether there was one.
