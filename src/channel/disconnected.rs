@@ -31,7 +31,7 @@ impl<T> Sender<T> {
     ///
     /// # Examples
     /// ```
-    /// use ecru::{Source, channel, select};
+    /// use ecru::{channel, select};
     ///
     /// let (answers, answer) = channel::bounded::<u32>(1);
     /// let (_requests, request) = channel::unbounded::<u32>();

@@ -48,13 +48,14 @@ impl CancelHandle {
     /// use ecru::channel;
     /// use std::time::Duration;
     ///
-    /// // The limit is for each message, and not for all of them.
     /// let (sender, messages) = channel::unbounded();
     /// (0..3).for_each(|number| sender.send(number).unwrap());
+    /// drop(sender);
+    /// // The limit is for each message, and not for all of them.
     /// let received = ecru::cancel_scope(|idle| {
     ///     let mut received = 0;
     ///     loop {
-    ///         idle.set_deadline(ecru::time::now() + Duration::from_millis(2));
+    ///         idle.set_deadline(ecru::time::now() + Duration::from_secs(60));
     ///         match messages.recv() {
     ///             Ok(_) => received += 1,
     ///             Err(_) => return received,
@@ -82,7 +83,7 @@ impl CancelHandle {
     ///
     /// # Examples
     /// ```
-    /// use ecru::{CancelReason, Source, channel, select};
+    /// use ecru::{CancelReason, channel, select};
     ///
     /// let (_sender, work) = channel::unbounded::<u32>();
     /// ecru::cancel_scope(|c| {

@@ -58,7 +58,7 @@ fn cancel_65_a_section_with_a_limit() {
                     let child = s.spawn(|| forever().reason());
                     settle();
                     c.set_deadline(now() + ms(1));
-                    child.join().map_or(CancelReason::Deadline, |reason| reason)
+                    child.join().unwrap_or(CancelReason::Deadline)
                 })
             });
             assert_eq!(reason, CancelReason::Deadline);

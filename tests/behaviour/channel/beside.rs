@@ -13,9 +13,8 @@ use ecru::{Source, select, source};
 #[test]
 fn channel_70_disconnected() {
     everywhere(|side| {
-        for end in
-            [|receiver: Receiver<u32>| drop(receiver), |receiver: Receiver<u32>| receiver.close()]
-        {
+        let ends: [fn(Receiver<u32>); 2] = [drop, |receiver| receiver.close()];
+        for end in ends {
             for (name, sender, receiver) in kinds() {
                 let gone = sender.disconnected();
                 let other = receiver.clone();

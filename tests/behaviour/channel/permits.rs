@@ -115,13 +115,11 @@ fn channel_65_permits_and_the_end() {
         );
         assert_eq!(got, (Some(7), None));
 
-        for end in [
-            |receiver: Receiver<u32>| drop(receiver),
-            |receiver: Receiver<u32>| {
-                receiver.close_now();
-                assert!(receiver.recv().is_err());
-            },
-        ] {
+        let ends: [fn(Receiver<u32>); 2] = [drop, |receiver| {
+            receiver.close_now();
+            assert!(receiver.recv().is_err());
+        }];
+        for end in ends {
             let (sender, receiver) = channel::bounded(2);
             let (permit, owned) = (sender.reserve().unwrap(), sender.clone().reserve_owned());
             end(receiver);
