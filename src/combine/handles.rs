@@ -8,12 +8,22 @@ use crate::scope::{Internals, Joinable};
 /// The iterators of these and [`map`](Iterator::map)ped iterators are accepted, too.
 ///
 /// The trait is sealed.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a list of handles of tasks",
+    label = "this is not a tuple, an array, a `Vec`, a slice or a mapped iterator of handles",
+    note = "all handles of a list are of tasks that return the same type; `zip` takes a tuple of different ones"
+)]
 pub trait Handles: IntoList {}
 
 impl<L: IntoList> Handles for L {}
 
 /// Keeps the methods of the list out of the public API.
 #[expect(unnameable_types, reason = "seals `Handles`")]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a list of handles of tasks",
+    label = "this is not a tuple, an array, a `Vec`, a slice or a mapped iterator of handles",
+    note = "all handles of a list are of tasks that return the same type; `zip` takes a tuple of different ones"
+)]
 pub trait IntoList {
     /// The type that the tasks return.
     type Output;

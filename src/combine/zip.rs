@@ -45,12 +45,22 @@ pub fn zip<Z: Zip>(handles: Z) -> Result<Z::Values, Z::Error> {
 /// The argument of [`zip`]: a tuple of up to 8 handles, or a list.
 ///
 /// The trait is sealed.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be zipped",
+    label = "this is not a tuple or a list of handles whose tasks return `Result<_, E>`",
+    note = "the error type `E` is the same for all, and implements `From<ecru::JoinError>`"
+)]
 pub trait Zip: Zipped {}
 
 impl<Z: Zipped> Zip for Z {}
 
 /// Keeps the method out of the public API.
 #[expect(unnameable_types, reason = "seals `Zip`")]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be zipped",
+    label = "this is not a tuple or a list of handles whose tasks return `Result<_, E>`",
+    note = "the error type `E` is the same for all, and implements `From<ecru::JoinError>`"
+)]
 pub trait Zipped {
     /// A tuple or a `Vec` of the values.
     type Values;

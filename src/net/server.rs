@@ -41,6 +41,11 @@ const LIMIT: usize = 1024;
 
 /// A listener that a [`Server`] can accept from. The trait is sealed: only this library's listeners
 /// implement it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a listener of ecru",
+    label = "`TcpListener` and `UnixListener` of `ecru::net` are",
+    note = "a listener of std becomes one of ecru by `ecru::net::TcpListener::try_from(..)`"
+)]
 pub trait Listener: Sync + sealed::Sealed {
     /// A connection.
     type Stream: Send;

@@ -14,6 +14,11 @@ use crate::task::Header;
 ///
 /// The trait is sealed. It is implemented for [`JoinHandle`], [`SharedHandle`] and references to
 /// them.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not the handle of a task",
+    label = "this is not a `JoinHandle`, a `SharedHandle`, or a reference to one",
+    note = "tasks are spawned first, by `s.spawn(|| ..)`; `join!` spawns its expressions itself"
+)]
 pub trait Joinable: Internals {}
 
 impl<H: Internals> Joinable for H {}
@@ -21,6 +26,11 @@ impl<H: Internals> Joinable for H {}
 /// The methods of [`Joinable`]. The trait cannot be named outside the crate, which hides them from
 /// users.
 #[expect(unnameable_types, reason = "seals `Joinable`")]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not the handle of a task",
+    label = "this is not a `JoinHandle`, a `SharedHandle`, or a reference to one",
+    note = "tasks are spawned first, by `s.spawn(|| ..)`; `join!` spawns its expressions itself"
+)]
 pub trait Internals {
     /// What the task returns.
     type Output;

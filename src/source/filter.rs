@@ -40,6 +40,11 @@ impl<'a, V> Asked<'a, V> {
 }
 
 /// A source that [`Source::filter`] can be called on.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be filtered",
+    label = "only receivers, references to them, and races of these have values to choose from",
+    note = "to look at the items of another source, wait for them and decide afterwards, or call `map`"
+)]
 pub trait Selective: Source {
     /// The type of the values that a predicate examines.
     type Value;

@@ -18,6 +18,12 @@ use crate::task::Cancelled;
 ///
 /// A user-defined source implements [`try_take`](Source::try_take) and
 /// [`waiters`](Source::waiters). The documentation of [`WaitList`] has a complete example.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a source, so it cannot be waited for",
+    label = "this is not a source",
+    note = "sources are receivers, handles of tasks, timers, semaphores, and references to them",
+    note = "to wait for a future, call `ecru::block_on`, or spawn it by `s.spawn_future(..)` and wait for the handle"
+)]
 pub trait Source {
     /// The type of the items.
     type Item;
