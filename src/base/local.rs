@@ -40,6 +40,8 @@ pub(crate) struct Local {
     pub(crate) limits: Cell<*const ()>,
     /// `park`: a wait of a task may listen before it parks.
     pub(crate) listens: Cell<bool>,
+    /// `park`: tasks note themselves as holders of locks.
+    pub(crate) explains: Cell<bool>,
     /// `park`: when the thread's worker looked around last, in units of 2^20 nanoseconds since its
     /// pool was made, modulo 2^31.
     pub(crate) moment: Cell<u32>,
@@ -88,6 +90,7 @@ impl Local {
             last_look: Cell::new(ptr::null()),
             context: Cell::new(ptr::null()),
             limits: Cell::new(ptr::null()),
+            explains: Cell::new(false),
             moment: Cell::new(0),
             poking: Cell::new(ptr::null()),
             listens: Cell::new(false),

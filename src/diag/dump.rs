@@ -10,7 +10,7 @@ use super::tree::{BusyTask, Label, LeftOut, LeftOutPlace, Opening, TaskInfo, Tas
 use super::wait::Wait;
 use super::watchdog::Advice;
 use crate::base::hash::HashMap;
-use crate::base::sync::atomic::{AtomicBool, Ordering};
+use crate::base::sync::atomic::{AtomicU32, Ordering};
 use crate::base::{clock, simulated};
 use crate::park;
 use crate::sched::inspect::{self, Doing};
@@ -20,6 +20,9 @@ use crate::task::{self, Header, TaskId};
 
 /// How long the workers may take to begin with their answers.
 const ANSWER_LIMIT: Duration = Duration::from_millis(100);
+/// How long a worker that has begun may go on without describing a further task. Between two of them
+/// it may run other tasks, and one of these may block it.
+const STALL_LIMIT: Duration = Duration::from_secs(1);
 /// The maximum number of stack traces that a worker takes. Each takes about ten microseconds.
 const TRACES_MAX: usize = 1000;
 
@@ -61,7 +64,8 @@ struct Task {
 }
 
 struct Question {
-    begun: Arc<AtomicBool>,
+    /// Grows while the worker makes its answer.
+    progress: Arc<AtomicU32>,
     task: JoinHandle<'static, Answer>,
 }
 
@@ -99,8 +103,14 @@ fn look(pool: &Arc<Pool>, traces: Traces) -> TaskTree {
         for (worker, question) in questions.into_iter().enumerate() {
             let left = deadline.saturating_duration_since(clock::now());
             let mut answer = question.task.join_timeout(left);
-            if answer.is_none() && question.begun.load(Ordering::Relaxed) {
-                answer = Some(question.task.join());
+            let mut seen = 0;
+            while answer.is_none() {
+                let progress = question.progress.load(Ordering::Relaxed);
+                if progress == seen {
+                    break;
+                }
+                seen = progress;
+                answer = question.task.join_timeout(STALL_LIMIT);
             }
             match answer {
                 Some(Ok(answer)) => {
@@ -152,13 +162,13 @@ fn question(pool: &Arc<Pool>, asker: Option<TaskId>, traces: Traces) -> Option<V
     let (min, max) = STARTED_BY_WORKER.into_inner();
     let limit = (STARTED_MAX / pool.settings.workers).clamp(min, max);
     let ask_one = |worker| {
-        let begun = Arc::new(AtomicBool::new(false));
-        let mark = Arc::clone(&begun);
+        let progress = Arc::new(AtomicU32::new(0));
+        let own = Arc::clone(&progress);
         let task = spawn_hidden(pool, worker, move || {
-            mark.store(true, Ordering::Relaxed);
-            describe(Task { worker, asker, traces, limit })
+            own.store(1, Ordering::Relaxed);
+            describe(Task { worker, asker, traces, limit }, &own)
         })?;
-        Some(Question { begun, task })
+        Some(Question { progress, task })
     };
     (0..pool.settings.workers).map(ask_one).collect()
 }
@@ -191,7 +201,7 @@ fn here() -> &'static Location<'static> {
 }
 
 /// Makes the answer of a worker. Runs in a hidden task.
-fn describe(asked: Task) -> Answer {
+fn describe(asked: Task, progress: &AtomicU32) -> Answer {
     let mut root_trace = match asked.traces {
         Traces::None => None,
         Traces::All | Traces::Only(_) => inspect::trace_root().map(StackTrace::new),
@@ -202,6 +212,7 @@ fn describe(asked: Task) -> Answer {
     let mut left_out: HashMap<(usize, usize), LeftOutPlace> = HashMap::default();
     let (mut started, mut unstarted) = (Vec::new(), Vec::new());
     let uncounted = inspect::inspect(|header, doing| {
+        progress.fetch_add(1, Ordering::Relaxed);
         if header.spawned_at().file() == file!() {
             return;
         }

@@ -19,13 +19,14 @@
 // ```text
 //   asker                                          worker
 //   ------------------------------------------     ------------------------------------------
-//   puts a task into the inbox of each worker -->  at its next check: begun <- true
+//   puts a task into the inbox of each worker -->  at its next check: progress <- 1
 //   joins each task, within 100 ms in all          describes its tasks: started, unstarted,
-//     it has begun: joins it, however long <-----  the root; this is the task's result
-//       that takes
-//     it has not begun: the worker counts as       (describes them later; the result is
-//       busy, and the task that it has recorded      dropped)
-//       as running is shown
+//     it has begun: joins it, as long as <-------  the root; each is progress; this is the
+//       there is progress                            task's result
+//     it has not begun, or there has been no       (describes them later; the result is
+//       progress for a second: the worker counts     dropped)
+//       as busy, and the task that it has
+//       recorded as running is shown
 //   combines the descriptions by scopes
 // ```
 // `sched/inspect.rs` contains the worker's part.

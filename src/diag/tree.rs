@@ -43,8 +43,14 @@ use crate::task::{Header, SeenTask, TaskId};
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct TaskTree {
+    /// Shared by the clones.
+    found: Arc<Found>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Found {
     /// The tasks in the order of printing: each task is followed by those below it.
-    tasks: Arc<Vec<TaskInfo>>,
+    tasks: Vec<TaskInfo>,
     /// The tasks that wait for each other.
     cycles: Vec<Vec<TaskId>>,
     busy: Vec<usize>,
@@ -156,12 +162,14 @@ impl TaskTree {
             (std::cmp::Reverse(place.count), place.spawned_at, place.waits_at)
         });
         let cycles = cycles::cycles(&tasks);
-        TaskTree { tasks: Arc::new(tasks), cycles, busy, busy_with, advice, left_out }
+        let found = Found { tasks, cycles, busy, busy_with, advice, left_out };
+        TaskTree { found: Arc::new(found) }
     }
 
     /// Keeps only those cycles whose waits are the same ones in a tree that was made afterwards.
     pub(super) fn confirm(&mut self, after: &TaskTree) {
-        self.cycles = cycles::confirmed(&self.cycles, &self.tasks, &after.tasks);
+        let cycles = cycles::confirmed(self.cycles(), &self.found.tasks, &after.found.tasks);
+        Arc::make_mut(&mut self.found).cycles = cycles;
     }
 
     /// Returns the tasks that wait for each other: each task of such a cycle cannot go on before the
@@ -193,17 +201,17 @@ impl TaskTree {
     /// ```
     #[must_use]
     pub fn cycles(&self) -> &[Vec<TaskId>] {
-        &self.cycles
+        &self.found.cycles
     }
 
     /// Returns the task at a place in the order of [`tasks`](TaskTree::tasks).
     pub(super) fn at_place(&self, place: usize) -> &TaskInfo {
-        &self.tasks[place]
+        &self.found.tasks[place]
     }
 
     /// Returns all tasks, each before those below it.
     pub fn tasks(&self) -> impl Iterator<Item = &TaskInfo> {
-        self.tasks.iter()
+        self.found.tasks.iter()
     }
 
     /// Returns the task with this id.
@@ -215,14 +223,14 @@ impl TaskTree {
     /// Returns whether there is no task at all, for example because there is no run.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.tasks.is_empty() && self.busy.is_empty()
+        self.found.tasks.is_empty() && self.found.busy.is_empty()
     }
 
     /// Returns the workers that did not answer in time because each was busy with a task. Workers
     /// are counted from 0. Their tasks are not among [`tasks`](TaskTree::tasks).
     #[must_use]
     pub fn busy_workers(&self) -> &[usize] {
-        &self.busy
+        &self.found.busy
     }
 
     /// Returns the task that kept one of the [`busy_workers`](TaskTree::busy_workers) from
@@ -256,14 +264,14 @@ impl TaskTree {
     /// ```
     #[must_use]
     pub fn busy_task(&self, worker: usize) -> Option<&BusyTask> {
-        let place = self.busy.iter().position(|&busy| busy == worker)?;
-        self.busy_with[place].as_ref()
+        let place = self.found.busy.iter().position(|&busy| busy == worker)?;
+        self.found.busy_with[place].as_ref()
     }
 
     /// Returns what the threads of the [`busy_workers`](TaskTree::busy_workers) did, in their order,
     /// and what the program should do instead.
     pub(super) fn advice(&self) -> &[Advice] {
-        &self.advice
+        &self.found.advice
     }
 
     /// Returns how many tasks are left out. A worker with more than 10,000 tasks that have not begun
@@ -277,19 +285,19 @@ impl TaskTree {
     /// Returns the numbers of tasks that are left out: those that have begun, those that have not,
     /// and those that wait for their items.
     pub(super) fn left_out_parts(&self) -> (usize, usize, usize) {
-        let LeftOut { uncounted, unlisted, places } = &self.left_out;
+        let LeftOut { uncounted, unlisted, places } = &self.found.left_out;
         (places.iter().map(|place| place.count).sum(), *uncounted, *unlisted)
     }
 
     /// Returns the tasks that have begun and are left out, the most first.
     pub(super) fn left_out_places(&self) -> &[LeftOutPlace] {
-        &self.left_out.places
+        &self.found.left_out.places
     }
 
     /// Whether a task that is left out may be able to go on.
     pub(super) fn leaves_out_unstarted(&self) -> bool {
         let is_ready = |place: &LeftOutPlace| place.waits_at.is_none();
-        self.left_out.uncounted > 0 || self.left_out.places.iter().any(is_ready)
+        self.found.left_out.uncounted > 0 || self.found.left_out.places.iter().any(is_ready)
     }
 }
 

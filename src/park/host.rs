@@ -163,15 +163,11 @@ const SEARCHED: u32 = 1 << 29;
 /// task without a stack.
 const POLLING: u32 = 1 << 28;
 
-/// A flag in the count of `no_suspend` sections that is set on workers whose tasks note themselves
-/// as holders of locks: see [`explains`]. Calls find it as they find [`SIMULATED`].
-const EXPLAINED: u32 = 1 << 27;
-
 /// The flags that do not refuse a wait by themselves.
 #[cfg(feature = "sim")]
-const MARKS: u32 = SIMULATED | SEARCHED | EXPLAINED;
+const MARKS: u32 = SIMULATED | SEARCHED;
 #[cfg(not(feature = "sim"))]
-const MARKS: u32 = SEARCHED | EXPLAINED;
+const MARKS: u32 = SEARCHED;
 
 /// Marks the current thread as that of a simulation until the returned guard is dropped.
 #[cfg(feature = "sim")]
@@ -187,21 +183,30 @@ pub(crate) fn enter_worker() -> Option<Mark> {
 
 /// Makes the tasks of the current thread's worker note themselves as holders, until the returned
 /// guard is dropped.
-pub(crate) fn explain() -> Mark {
-    Mark::set(EXPLAINED)
+pub(crate) fn explain() -> Explains {
+    Explains { before: local::with(|local| local.explains.replace(true)), _stays: PhantomData }
+}
+
+/// A guard that ends [`explain`].
+#[derive(Debug)]
+pub(crate) struct Explains {
+    before: bool,
+    /// Not `Send`.
+    _stays: PhantomData<*const ()>,
+}
+
+impl Drop for Explains {
+    fn drop(&mut self) {
+        local::with(|local| local.explains.set(self.before));
+    }
 }
 
 /// Returns whether the holder of a lock or a permit is to be noted, so that dumps can name it. That
-/// is so in builds with `debug_assertions`, in a simulation, and on workers that
-/// [explain](explain).
+/// is so in builds with `debug_assertions`, and on workers that [explain], as those of
+/// simulations do. It is a comparison and a branch.
 #[inline(always)]
 pub(crate) fn explains() -> bool {
-    #[cfg(feature = "sim")]
-    const EXPLAINS: u32 = EXPLAINED | SIMULATED;
-    #[cfg(not(feature = "sim"))]
-    const EXPLAINS: u32 = EXPLAINED;
-    cfg!(all(debug_assertions, not(loom)))
-        || local::with(|local| local.no_suspend.get()) & EXPLAINS != 0
+    cfg!(all(debug_assertions, not(loom))) || local::with(|local| local.explains.get())
 }
 
 /// Runs `poll`, which polls the future of a task without a stack. Each call in it that may wait

@@ -287,8 +287,8 @@ impl RuntimeBuilder {
     ///
     /// With this setting, tasks that acquire locks and permits are noted as their
     /// [holders](crate::diag::Wait::holders), so that dumps name them. In a build without
-    /// `debug_assertions`, that makes locks of ecru about 20 ns slower in tasks of this runtime, and
-    /// other calls that may wait a few nanoseconds.
+    /// `debug_assertions`, acquiring and releasing one takes about 50 ns longer in tasks of this
+    /// runtime. Nothing else becomes slower.
     ///
     /// The socket exists from [`build`](RuntimeBuilder::build) until the runtime is dropped. A socket
     /// that a process has left behind is replaced. The protocol is one line of text for a request:

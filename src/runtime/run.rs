@@ -349,7 +349,7 @@ pub(crate) fn run_simulated<T>(
         cancel_on_terminate: false,
         on_deadlock: None,
         dump_on_signal: None,
-        explains: false,
+        explains: true,
         watchdog: None,
         on_quiet: None,
     };

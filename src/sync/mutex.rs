@@ -98,23 +98,21 @@ impl RawMutex {
     #[track_caller]
     fn lock(&self) {
         if !park::is_unrestricted() {
-            return self.lock_and_note();
+            return self.lock_with_care();
         }
         task::spend_budget();
         if !self.try_lock() {
             self.lock_surely();
         }
-        if cfg!(debug_assertions) {
-            self.note();
-        }
+        self.note();
     }
 
-    /// Locks where a call that may wait needs a closer look, or where holders are noted: in a
-    /// simulation, for example. Inside `no_suspend` the call is refused.
+    /// Locks where a call that may wait needs a closer look: in a simulation, for example. Inside
+    /// `no_suspend` the call is refused.
     #[cold]
     #[inline(never)]
     #[track_caller]
-    fn lock_and_note(&self) {
+    fn lock_with_care(&self) {
         line::begin_uninterruptible();
         if !self.try_lock() {
             self.lock_surely();

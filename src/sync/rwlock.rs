@@ -78,23 +78,21 @@ impl RawRwLock {
     #[track_caller]
     fn lock(&self, access: Access) {
         if !park::is_unrestricted() {
-            return self.lock_and_note(access);
+            return self.lock_with_care(access);
         }
         task::spend_budget();
         if !self.try_lock(access) {
             self.lock_surely(access);
         }
-        if cfg!(debug_assertions) {
-            self.note();
-        }
+        self.note();
     }
 
-    /// Locks where a call that may wait needs a closer look, or where holders are noted: in a
-    /// simulation, for example. Inside `no_suspend` the call is refused.
+    /// Locks where a call that may wait needs a closer look: in a simulation, for example. Inside
+    /// `no_suspend` the call is refused.
     #[cold]
     #[inline(never)]
     #[track_caller]
-    fn lock_and_note(&self, access: Access) {
+    fn lock_with_care(&self, access: Access) {
         line::begin_uninterruptible();
         if !self.try_lock(access) {
             self.lock_surely(access);

@@ -124,6 +124,48 @@ fn run_122_holders_are_named_where_a_runtime_is_inspected() {
     });
 }
 
+/// - given: a task that blocks its worker between two turns of the task that makes the worker's
+///   answer, or before or after that
+/// - when: a thread makes dumps
+/// - then: each dump ends while the worker is blocked
+#[test]
+fn run_125_a_worker_blocks_while_it_answers_slow() {
+    let _watchdog = Watchdog::new();
+    let runtime = Runtime::builder().workers(1).build().unwrap();
+    for turns in 0..6 {
+        let (handle, asked, over) =
+            (runtime.handle(), AtomicBool::new(false), AtomicBool::new(false));
+        let (asked, over, (release, released)) = (&asked, &over, mpsc::channel::<()>());
+        thread::scope(|threads| {
+            threads.spawn(move || {
+                while !asked.load(SeqCst) {
+                    let tree = handle.dump();
+                    if tree.tasks().any(|task| task.name() == Some("blocks")) {
+                        asked.store(true, SeqCst);
+                    }
+                }
+                drop(handle.dump().to_string());
+                over.store(true, SeqCst);
+                drop(release);
+            });
+            runtime.run(|| {
+                ecru::scope(|s| {
+                    s.builder().name("blocks").spawn(move || {
+                        while !asked.load(SeqCst) {
+                            ecru::yield_now().unwrap();
+                        }
+                        for _ in 0..turns {
+                            ecru::yield_now().unwrap();
+                        }
+                        released.recv().unwrap_err();
+                        assert!(over.load(SeqCst), "the dump did not wait for this task");
+                    });
+                });
+            });
+        });
+    }
+}
+
 /// - given: clients that send nothing, too much, or go away, and one that asks again and again
 /// - when: a program works meanwhile
 /// - then: each proper request is answered, and the program ends as usual

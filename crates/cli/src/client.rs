@@ -26,7 +26,6 @@ pub(crate) fn ask(socket: &Path, request: &str) -> Result<String, Failure> {
                     io::ErrorKind::ConnectionReset
                         | io::ErrorKind::BrokenPipe
                         | io::ErrorKind::UnexpectedEof
-                        | io::ErrorKind::WouldBlock
                 ) =>
             {
                 last = Some(error);
@@ -41,6 +40,7 @@ fn failure(socket: &Path, error: &io::Error) -> Failure {
     let hint = match error.kind() {
         io::ErrorKind::NotFound => "; is the program running?",
         io::ErrorKind::ConnectionRefused => "; its program has ended",
+        io::ErrorKind::WouldBlock => "; the program has not answered for 10 s",
         io::ErrorKind::PermissionDenied => "; only the program's own user may ask it",
         _ => "",
     };
