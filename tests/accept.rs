@@ -17,7 +17,7 @@ use std::time::Instant;
 use common::{OnDrop, Watchdog, alone, listen, ms, settle, until};
 use ecru::diag::TaskInfo;
 use ecru::net::TcpListener;
-use ecru::task::{Leave, SwitchHook, set_switch_hook};
+use ecru::task::{LeaveReason, SwitchHook, set_switch_hook};
 use ecru::{CancelHandle, Cancelled, DriverKind, Placement, Runtime, RuntimeHandle};
 
 thread_local! {
@@ -49,8 +49,8 @@ impl SwitchHook for Turns {
         }
     }
 
-    fn leave(&self, kept: &mut Option<Box<()>>, why: Leave) {
-        let counted = COUNTED.replace(false) && why != Leave::Ended;
+    fn leave(&self, kept: &mut Option<Box<()>>, why: LeaveReason) {
+        let counted = COUNTED.replace(false) && why != LeaveReason::Ended;
         *kept = counted.then(|| Box::new(()));
     }
 }

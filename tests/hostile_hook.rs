@@ -11,7 +11,7 @@ use std::sync::{Mutex, Once};
 use common::{HOUR, OnDrop, ms, run_on};
 use ecru::channel::{self, Receiver, Sender};
 use ecru::coroutine::Generator;
-use ecru::task::{Leave, SwitchHook, set_switch_hook};
+use ecru::task::{LeaveReason, SwitchHook, set_switch_hook};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mischief {
@@ -145,9 +145,9 @@ impl SwitchHook for Hostile {
         }
     }
 
-    fn leave(&self, kept: &mut Option<Box<Kept>>, why: Leave) {
+    fn leave(&self, kept: &mut Option<Box<Kept>>, why: LeaveReason) {
         mischief();
-        *kept = Some(Kept::new(keeps_what_panics() && why == Leave::Ended));
+        *kept = Some(Kept::new(keeps_what_panics() && why == LeaveReason::Ended));
     }
 }
 

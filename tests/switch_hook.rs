@@ -15,7 +15,7 @@ use std::time::Duration;
 use common::{OnDrop, alone, ms, run_on, settle, text_of};
 use ecru::Source as _;
 use ecru::coroutine::Generator;
-use ecru::task::{Leave, SwitchHook, set_switch_hook};
+use ecru::task::{LeaveReason, SwitchHook, set_switch_hook};
 
 thread_local! {
     static NUMBER: Cell<u32> = const { Cell::new(0) };
@@ -54,14 +54,14 @@ impl SwitchHook for Numbers {
         log('>', NUMBER.get());
     }
 
-    fn leave(&self, kept: &mut Option<Box<Number>>, why: Leave) {
+    fn leave(&self, kept: &mut Option<Box<Number>>, why: LeaveReason) {
         let number = NUMBER.replace(0);
-        log(if why == Leave::Ended { '!' } else { '<' }, number);
+        log(if why == LeaveReason::Ended { '!' } else { '<' }, number);
         match kept {
             Some(kept) => kept.number = number,
             None => *kept = Some(Box::new(Number { number, _counted: None })),
         }
-        if why == Leave::Ended && !UNTIDY.get() {
+        if why == LeaveReason::Ended && !UNTIDY.get() {
             *kept = None;
         }
         if let Some(mischief) = MISCHIEF.take() {

@@ -40,6 +40,9 @@ pub(crate) struct Local {
     pub(crate) limits: Cell<*const ()>,
     /// `park`: a wait of a task may listen before it parks.
     pub(crate) listens: Cell<bool>,
+    /// `park`: when the thread's worker looked around last, in units of 2^20 nanoseconds since its
+    /// pool was made, modulo 2^31.
+    pub(crate) moment: Cell<u32>,
     /// `source`: the work that the thread's outermost poke does after its own, or null if the
     /// thread is in no poke.
     pub(crate) poking: Cell<*const ()>,
@@ -85,6 +88,7 @@ impl Local {
             last_look: Cell::new(ptr::null()),
             context: Cell::new(ptr::null()),
             limits: Cell::new(ptr::null()),
+            moment: Cell::new(0),
             poking: Cell::new(ptr::null()),
             listens: Cell::new(false),
             task: Cell::new(ptr::null()),

@@ -16,6 +16,7 @@
 //!   clocks that are not exact.
 //! - [`short_trace`]: which frames backtraces leave out.
 //! - [`watched`]: what the system says of a thread: its waits for a processor, its system call.
+//! - [`tag`]: the name of an object, and what holds it, for dumps.
 //! - [`list`]: an intrusive doubly linked list for nodes that live on parked stacks.
 
 pub(crate) mod alarm;
@@ -34,4 +35,5 @@ pub(crate) mod service;
 pub(crate) mod short_trace;
 pub(crate) mod simulated;
 pub(crate) mod sync;
+pub(crate) mod tag;
 pub(crate) mod watched;

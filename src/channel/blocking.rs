@@ -83,7 +83,7 @@ impl<T> Channel<T> {
             TrySend::Accepted => Begun::Done(Ok(())),
             TrySend::Full(value) if parks_at_once() => {
                 // SAFETY: N1, the caller's promise.
-                unsafe { locked.register_send(value, at, Patience::Parks) };
+                unsafe { locked.register_send(self, value, at, Patience::Parks) };
                 drop(locked);
                 // SAFETY: N1: written just now.
                 match unsafe { Waiting::begin(at) } {
@@ -159,7 +159,7 @@ impl<T> Channel<T> {
         let mut waiting = MaybeUninit::uninit();
         let at = waiting.as_mut_ptr();
         // SAFETY: N1: this frame stays until the wait is over and the node is out of the line.
-        unsafe { locked.register_send(value, at, Patience::Listens) };
+        unsafe { locked.register_send(self, value, at, Patience::Listens) };
         drop(locked);
         // SAFETY: N1: written just now.
         let outcome = unsafe { Waiting::wait(at, deadline, Mode::Cancellable) };
@@ -264,7 +264,7 @@ impl<T> Channel<T> {
             TryRecv::Value(value) => Ok(value),
             TryRecv::Empty if !locked.state.is_timed() && parks_at_once() => {
                 // SAFETY: N1, the caller's promise.
-                unsafe { locked.register_recv(at, Patience::Parks) };
+                unsafe { locked.register_recv(self, at, Patience::Parks) };
                 drop(locked);
                 // SAFETY: N1: written just now.
                 return match unsafe { Waiting::begin(at) } {
@@ -360,7 +360,7 @@ impl<T> Channel<T> {
                 let at = waiting.as_mut_ptr();
                 // SAFETY: N1: this frame stays until the wait is over and the node is out of the
                 // line.
-                unsafe { locked.register_recv(at, Patience::Listens) };
+                unsafe { locked.register_recv(self, at, Patience::Listens) };
                 drop(locked);
                 // SAFETY: N1: written just now.
                 let outcome = unsafe { Waiting::wait(at, until, Mode::Cancellable) };
@@ -445,8 +445,14 @@ impl<T> ChannelGuard<'_, T> {
     /// N1: the place at `at` stays until the wait is over and [`Channel::sent`] has returned.
     #[inline(always)]
     #[track_caller]
-    unsafe fn register_send(&mut self, value: T, at: *mut Waiting<T>, patience: Patience) {
-        let wait = self.wait(ChannelGuard::<T>::ROOM, Role::Value, Mode::Cancellable);
+    unsafe fn register_send(
+        &mut self,
+        channel: &Channel<T>,
+        value: T,
+        at: *mut Waiting<T>,
+        patience: Patience,
+    ) {
+        let wait = self.wait(channel, ChannelGuard::<T>::ROOM, Role::Value, Mode::Cancellable);
         // SAFETY: the caller's promise.
         unsafe { Waiting::put(at, wait, MaybeUninit::new(value), patience) };
         // SAFETY: N1, the caller's promise.
@@ -466,8 +472,13 @@ impl<T> ChannelGuard<'_, T> {
     /// N1: the place at `at` stays until the wait is over and [`Channel::received`] has returned.
     #[inline(always)]
     #[track_caller]
-    unsafe fn register_recv(&mut self, at: *mut Waiting<T>, patience: Patience) {
-        let wait = self.wait(ChannelGuard::<T>::A_VALUE, Role::Slot, Mode::Cancellable);
+    unsafe fn register_recv(
+        &mut self,
+        channel: &Channel<T>,
+        at: *mut Waiting<T>,
+        patience: Patience,
+    ) {
+        let wait = self.wait(channel, ChannelGuard::<T>::A_VALUE, Role::Slot, Mode::Cancellable);
         // SAFETY: the caller's promise.
         unsafe { Waiting::put(at, wait, MaybeUninit::uninit(), patience) };
         // SAFETY: N1, the caller's promise.

@@ -22,12 +22,14 @@
 //! | [`settle`](super::settle) | restoring the invariants, closing |
 //! | [`blocking`](super::blocking) | sends and receives that wait |
 //! | [`reservation`](super::reservation) | the right to send a value that has not been made yet |
+//! | [`disconnected`](super::disconnected) | waiting for the end of the channel |
 //! | [`meeting`](super::meeting) | receives that do not wait, when such a value is offered |
 #![expect(unsafe_code, reason = "the list's lock guards the state")]
 
 use super::state::{ChannelState, ROOMY};
 use crate::base::sync::QueueGuard;
 use crate::base::sync::atomic::AtomicUsize;
+use crate::base::tag::Tag;
 use crate::park::{Queue, WaitList, Woken, no_suspend};
 use crate::task::drop_quietly;
 use std::cell::UnsafeCell;
@@ -52,6 +54,7 @@ pub(super) struct Channel<T> {
     /// The number of existing `Sender`s and `Receiver`s.
     pub(super) sender_count: AtomicUsize,
     pub(super) receiver_count: AtomicUsize,
+    pub(super) tag: Tag,
 }
 
 // SAFETY: H1: the lock guards the state, and values move from thread to thread.
@@ -69,6 +72,7 @@ impl<T> Channel<T> {
             state: UnsafeCell::new(state),
             sender_count: AtomicUsize::new(1),
             receiver_count: AtomicUsize::new(1),
+            tag: Tag::new(),
         }
     }
 
@@ -103,6 +107,11 @@ impl<T> Channel<T> {
     #[inline(always)]
     pub(super) fn lock(&self) -> ChannelGuard<'_, T> {
         self.locked(self.receivers.lock())
+    }
+
+    /// Locks the channel if its lock is free.
+    pub(super) fn lock_at_once(&self) -> Option<ChannelGuard<'_, T>> {
+        self.receivers.lock_at_once().map(|receivers| self.locked(receivers))
     }
 
     /// Returns the locked channel. The caller has already taken the list's lock.

@@ -47,7 +47,7 @@ impl<T> Channel<T> {
             let mut waiting = MaybeUninit::uninit();
             let at = waiting.as_mut_ptr();
             // SAFETY: N1: this frame stays until the wait is over and the node is out of the line.
-            if !unsafe { locked.register_poll(at) } {
+            if !unsafe { locked.register_poll(self, at) } {
                 return TryRecv::Empty;
             }
             drop(locked);
@@ -77,8 +77,9 @@ impl<T> ChannelGuard<'_, T> {
     /// # Safety
     /// N1: the place at `at` stays until the wait is over and [`Channel::received`] has returned.
     #[track_caller]
-    unsafe fn register_poll(&mut self, at: *mut Waiting<T>) -> bool {
-        let wait = self.wait(ChannelGuard::<T>::AN_OFFER, Role::Meet, Mode::Uninterruptible);
+    unsafe fn register_poll(&mut self, channel: &Channel<T>, at: *mut Waiting<T>) -> bool {
+        let wait =
+            self.wait(channel, ChannelGuard::<T>::AN_OFFER, Role::Meet, Mode::Uninterruptible);
         // SAFETY: the caller's promise.
         unsafe { Waiting::put(at, wait, MaybeUninit::uninit(), Patience::Parks) };
         // SAFETY: N1, the caller's promise.

@@ -3,6 +3,10 @@
 //! Either end may be used by tasks and by plain threads. On threads no runtime is needed. Every
 //! call that waits is a cancellation point.
 //!
+//! [`Receiver::recv_many`] and [`Receiver::drain`] receive many values at once. [`Sender::reserve`]
+//! waits for room before the value exists. [`Sender::disconnected`] waits until no value is wanted
+//! any more. A [`WeakSender`] does not keep its channel connected.
+//!
 //! | kind | capacity | a send to a full channel |
 //! |---|---|---|
 //! | [`bounded`]`(0)` | no buffer | waits until its value has been received |
@@ -37,9 +41,11 @@
 //! Such a loop must contain a wait, for example [`yield_now`](crate::yield_now).
 
 mod blocking;
+mod bulk;
 mod clockwork;
 mod closer;
 mod core;
+mod disconnected;
 mod ends;
 mod errors;
 mod fast_path;
@@ -47,6 +53,8 @@ mod flavours;
 mod hand_over;
 mod iter;
 mod meeting;
+mod named;
+mod permit;
 mod purpose;
 mod receiver;
 mod reservation;
@@ -55,13 +63,17 @@ mod sender;
 mod settle;
 mod source;
 mod state;
+mod weak;
 
 pub use closer::Closer;
+pub use disconnected::Disconnected;
 pub use errors::{
     RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError,
 };
 pub use flavours::{after, at, bounded, dropping, never, oneshot, sliding, tick, unbounded};
 pub use iter::{IntoIter, Iter, Results, TryIter};
+pub use named::Named;
+pub use permit::{OwnedPermit, Permit};
 pub use receiver::Receiver;
 #[doc(hidden)]
 pub use select::expansion as __select;
@@ -70,6 +82,7 @@ pub use select::{
 };
 pub use select::{select, select_biased};
 pub use sender::Sender;
+pub use weak::WeakSender;
 
 #[cfg(all(test, loom))]
 mod loom_models;

@@ -1,4 +1,5 @@
-//! The right to send one value that has not been made yet. The `send` arm of a select gets one.
+//! The right to send one value that has not been made yet. The `send` arm of a select gets one, and
+//! so does a [`Permit`](super::Permit).
 //!
 //! # Protocol
 //! - On a channel with a buffer, a reservation is room in the buffer, counted in `reserved`.
@@ -51,14 +52,9 @@ enum ReservedFor {
 }
 
 impl<T> Channel<T> {
-    /// Reserves without waiting.
-    pub(super) fn try_reserve(&self) -> Option<Reservation<'_, T>> {
-        self.try_reserve_from(true)
-    }
-
     /// Reserves without waiting. If `picky` is false, receivers that may refuse the value are
-    /// passed over.
-    pub(super) fn try_reserve_from(&self, picky: bool) -> Option<Reservation<'_, T>> {
+    /// passed over, because the send might then have to wait.
+    pub(super) fn try_reserve(&self, picky: bool) -> Option<Reservation<'_, T>> {
         let target = self.lock().reserve(picky)?;
         Some(Reservation { channel: self, target })
     }
@@ -254,6 +250,11 @@ impl<'a, T> Reservation<'a, T> {
             number => ReservedFor::Receiver(number),
         };
         Reservation { channel, target }
+    }
+
+    /// Returns whether nothing is reserved, because the channel is closed.
+    pub(super) fn is_void(&self) -> bool {
+        self.target == ReservedFor::Nothing && self.channel.is_closed()
     }
 
     /// Sends the value for which this reservation was made. Waits only if the receiver has left

@@ -10,10 +10,8 @@ use super::closer::Closer;
 use super::core::Channel;
 use super::errors::{SendError, SendTimeoutError, TrySendError};
 use super::fast_path::TrySend;
-use super::reservation::Reservation;
 use crate::base::clock;
 use crate::base::sync::atomic::Ordering;
-use crate::park::Node;
 
 /// The sending end of a channel. Clones send to the same channel. When the last sender is dropped,
 /// receivers get the remaining values and then [`Disconnected`](super::RecvError::Disconnected).
@@ -30,6 +28,10 @@ impl<T> Sender<T> {
     }
 
     pub(super) fn channel(&self) -> &Channel<T> {
+        &self.channel
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Channel<T>> {
         &self.channel
     }
 
@@ -251,20 +253,6 @@ impl<T> Sender<T> {
         T: Send + 'a,
     {
         Closer::new(Arc::clone(&self.channel) as _)
-    }
-
-    pub(super) fn try_reserve(&self) -> Option<Reservation<'_, T>> {
-        self.channel.try_reserve()
-    }
-
-    /// Reserves like [`Sender::try_reserve`]. If `picky` is false, receivers that may refuse the
-    /// value do not count, because the send might then have to wait.
-    pub(super) fn try_reserve_from(&self, picky: bool) -> Option<Reservation<'_, T>> {
-        self.channel.try_reserve_from(picky)
-    }
-
-    pub(super) fn reserved_for(&self, offer: &Node) -> Option<Reservation<'_, T>> {
-        self.channel.reserved_for(offer)
     }
 }
 

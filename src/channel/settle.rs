@@ -140,6 +140,7 @@ impl<T> ChannelGuard<'_, T> {
     /// Rejects new sends. Values that are already in the channel are still delivered.
     pub(super) fn close(&mut self) {
         self.state.enter(Phase::Closed);
+        self.notify_end_waiters();
         let senders = &self.state.senders;
         senders.seek(|node| -> Option<()> {
             // A sender that has not made its value yet has nothing to deliver.
@@ -159,6 +160,7 @@ impl<T> ChannelGuard<'_, T> {
     #[must_use]
     pub(super) fn close_now(&mut self) -> VecDeque<T> {
         self.state.enter(Phase::Discarding);
+        self.notify_end_waiters();
         if let ChannelKind::Timed(clockwork) = &mut self.state.kind {
             clockwork.next = None;
         }

@@ -2,13 +2,13 @@
 //! reservations. The invariants are in [`core`](super::core).
 
 use std::collections::VecDeque;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
 use crate::base::alarm::{Alarm, Ring};
-use crate::park::Queue;
+use crate::park::{Queue, WaitList};
 
 /// A channel's stage of life. Each phase leads only to later ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,6 +75,8 @@ pub(super) struct ChannelState<T> {
     pub(super) handed: SmallVec<[Handed<T>; 1]>,
     /// The alarm for waiters that do not know the time of the next timed value.
     pub(super) alarm: Option<Alarm>,
+    /// The waiters for the end of the channel, once something has asked for it.
+    pub(super) end_waiters: Option<Arc<WaitList>>,
 }
 
 /// A value that has been handed over, but has not been fetched.
@@ -120,6 +122,7 @@ impl<T> ChannelState<T> {
             last_number: 0,
             handed: SmallVec::new(),
             alarm: None,
+            end_waiters: None,
         }
     }
 

@@ -18,6 +18,7 @@
 use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::ptr;
+use std::slice;
 
 use crate::coroutine::OpenFrame;
 use crate::park::{Entry, Gathering, Mode, Read};
@@ -56,7 +57,7 @@ pub(super) fn find_ended<'h, R>(
         }
         // SAFETY: they were written just above. They are never dropped, which loses nothing,
         // because entries of a gathering own nothing.
-        unsafe { few[..count].assume_init_ref() }
+        unsafe { slice::from_raw_parts(few.as_ptr().cast::<Entry>(), count) }
     } else {
         many = (0..count).map(entry).collect();
         &many[..]

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use super::engine;
 use crate::base::list::{Link, Pile};
 use crate::base::sync::SpinLock;
-use crate::park::{Entry, Gathering, Mode, Read};
+use crate::park::{Entry, Gathering, Mode, Read, WaitList};
 use crate::scope::{Internals, JoinError, JoinHandle, Scope, TryScope};
+use crate::source::{Arms, Source, Won};
 use crate::task;
 
 /// Tasks of a scope whose results are read in the order in which the tasks end. More tasks can be
@@ -204,6 +205,37 @@ impl<'scope, T, S> JoinSet<'scope, '_, T, S> {
         }
     }
 
+    /// Returns the result of the next task that has already ended. Returns `None` if no task has
+    /// ended, or if the results of all tasks have been returned: [`is_empty`](JoinSet::is_empty)
+    /// tells which. Never waits.
+    ///
+    /// # Cancellation
+    /// This is not a cancellation point.
+    ///
+    /// # Examples
+    /// ```
+    /// ecru::run(|| {
+    ///     ecru::scope(|s| {
+    ///         let set = ecru::JoinSet::new(s);
+    ///         assert!(set.try_join_next().is_none());
+    ///         set.spawn(|| 7);
+    ///         let result = loop {
+    ///             match set.try_join_next() {
+    ///                 Some(result) => break result,
+    ///                 None => ecru::yield_now().unwrap(),
+    ///             }
+    ///         };
+    ///         assert_eq!(result.unwrap(), 7);
+    ///     });
+    /// });
+    /// ```
+    pub fn try_join_next(&self) -> Option<Result<T, JoinError>> {
+        match self.gathering.try_read()? {
+            Read::Entry(key) => Some(self.read(key)),
+            Read::Nothing | Read::Cancelled => None,
+        }
+    }
+
     fn report(&self) -> Option<Result<T, JoinError>> {
         let (reader, number) = (task::current_identity(), task::request_number());
         let mut reported = self.reported.lock();
@@ -243,6 +275,57 @@ impl<'scope, T, S> JoinSet<'scope, '_, T, S> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+/// The source yields `Some` of the result of the next task that ends, and `None` as long as the
+/// results of all tasks have been returned.
+///
+/// # Examples
+/// ```
+/// use ecru::{JoinSet, channel, select};
+///
+/// ecru::run(|| {
+///     let (sender, numbers) = channel::unbounded();
+///     (1..=3).for_each(|number| sender.send(number).unwrap());
+///     sender.close();
+///     ecru::scope(|s| {
+///         let (set, mut open, mut sum) = (JoinSet::new(s), true, 0);
+///         while open || !set.is_empty() {
+///             select! {
+///                 recv(numbers) -> number if open => match number {
+///                     Ok(number) => set.spawn(move || number * 10),
+///                     Err(_) => open = false,
+///                 },
+///                 wait(set) -> result if !set.is_empty() => {
+///                     sum += result.unwrap().unwrap().unwrap();
+///                 }
+///             }
+///         }
+///         assert_eq!(sum, 60);
+///     });
+/// });
+/// ```
+impl<T, S> Source for JoinSet<'_, '_, T, S> {
+    type Item = Option<Result<T, JoinError>>;
+
+    fn try_take(&self) -> Option<Self::Item> {
+        match self.gathering.try_read()? {
+            Read::Entry(key) => Some(Some(self.read(key))),
+            Read::Nothing | Read::Cancelled => Some(None),
+        }
+    }
+
+    fn waiters<'a>(&'a self, each: &mut dyn FnMut(&'a WaitList)) {
+        each(self.gathering.watch());
+    }
+
+    fn __register<'a>(&'a self, arms: &mut Arms<'a>) {
+        arms.notified(|| self.gathering.watch());
+    }
+
+    fn __finish(&self, won: &Won<'_>) -> Option<Self::Item> {
+        if won.is_of(self.gathering.onlookers()) { self.try_take() } else { None }
     }
 }
 

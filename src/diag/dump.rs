@@ -6,7 +6,10 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use super::trace::StackTrace;
-use super::tree::{BusyTask, Label, Opening, TaskInfo, TaskState, TaskTree, Wait};
+use super::tree::{BusyTask, Label, LeftOut, LeftOutPlace, Opening, TaskInfo, TaskState, TaskTree};
+use super::wait::Wait;
+use super::watchdog::Advice;
+use crate::base::hash::HashMap;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::base::{clock, simulated};
 use crate::park;
@@ -23,11 +26,38 @@ const TRACES_MAX: usize = 1000;
 /// The number of tasks that wait for their items up to which they are described. More are counted.
 const WAITING_MAX: usize = 10_000;
 
+/// The number of started tasks that are described. Others are counted by what they do. Each worker
+/// describes its part, within bounds.
+const STARTED_MAX: usize = 100_000;
+const STARTED_BY_WORKER: std::ops::RangeInclusive<usize> = 1_000..=10_000;
+
+/// The tasks whose stack traces a dump takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Traces {
+    /// Of as many as a worker is asked for.
+    All,
+    None,
+    /// Of the task with this id, as [`TaskId::shown`] shows it.
+    Only(u64),
+}
+
 /// The tasks of a worker, as described by that worker.
 struct Answer {
     tasks: Vec<TaskInfo>,
     /// The number of tasks that have not begun and are not in `tasks`.
     uncounted: usize,
+    /// The tasks that have begun and are not in `tasks`.
+    left_out: Vec<LeftOutPlace>,
+}
+
+/// What a worker is asked.
+#[derive(Clone, Copy)]
+struct Task {
+    worker: usize,
+    asker: Option<TaskId>,
+    traces: Traces,
+    /// How many started tasks to describe.
+    limit: usize,
 }
 
 struct Question {
@@ -38,14 +68,31 @@ struct Question {
 /// Returns every scope and task of the pool's run. The tree is empty if there is no run.
 #[track_caller]
 pub(crate) fn dump(pool: &Arc<Pool>) -> TaskTree {
+    dump_with(pool, Traces::All)
+}
+
+/// Makes a dump with certain stack traces.
+#[track_caller]
+pub(crate) fn dump_with(pool: &Arc<Pool>, traces: Traces) -> TaskTree {
     park::refuse_if_no_suspend();
+    let mut tree = look(pool, traces);
+    if !tree.cycles().is_empty() {
+        let after = look(pool, Traces::None);
+        tree.confirm(&after);
+    }
+    tree
+}
+
+/// Asks each worker once.
+fn look(pool: &Arc<Pool>, traces: Traces) -> TaskTree {
     let asker = task::current_header().map(TaskId::of);
     simulated::forget_objects();
     // First: one that gets its item meanwhile is seen by its worker afterwards.
     let (mut said, unlisted) = describe_waiting(pool);
-    let Some(questions) = question(pool, asker) else { return TaskTree::default() };
+    let Some(questions) = question(pool, asker, traces) else { return TaskTree::default() };
     let deadline = clock::now() + ANSWER_LIMIT;
-    let (mut busy, mut uncounted) = (Vec::new(), 0);
+    let mut busy = Vec::new();
+    let mut left_out = LeftOut { unlisted, ..LeftOut::default() };
     // A cancellation does not cut this short, because its effect may be what the caller wants to
     // see.
     shield(|| {
@@ -58,13 +105,17 @@ pub(crate) fn dump(pool: &Arc<Pool>) -> TaskTree {
             match answer {
                 Some(Ok(answer)) => {
                     said.extend(answer.tasks);
-                    uncounted += answer.uncounted;
+                    left_out.uncounted += answer.uncounted;
+                    left_out.add(answer.left_out);
                 }
-                _ => busy.push((worker, running_on(pool, worker))),
+                _ => {
+                    let activity = inspect::thread_of(pool, worker).activity();
+                    busy.push((worker, running_on(pool, worker), Advice(activity)));
+                }
             }
         }
     });
-    TaskTree::new(said, busy, uncounted, unlisted)
+    TaskTree::new(said, busy, left_out)
 }
 
 /// The tasks that wait for their items, and how many more there are.
@@ -97,13 +148,15 @@ pub(crate) fn running_on(pool: &Pool, worker: usize) -> Option<BusyTask> {
 }
 
 /// Puts a question to each worker. Returns `None` if there is no run.
-fn question(pool: &Arc<Pool>, asker: Option<TaskId>) -> Option<Vec<Question>> {
+fn question(pool: &Arc<Pool>, asker: Option<TaskId>, traces: Traces) -> Option<Vec<Question>> {
+    let (min, max) = STARTED_BY_WORKER.into_inner();
+    let limit = (STARTED_MAX / pool.settings.workers).clamp(min, max);
     let ask_one = |worker| {
         let begun = Arc::new(AtomicBool::new(false));
         let mark = Arc::clone(&begun);
         let task = spawn_hidden(pool, worker, move || {
             mark.store(true, Ordering::Relaxed);
-            describe(worker, asker)
+            describe(Task { worker, asker, traces, limit })
         })?;
         Some(Question { begun, task })
     };
@@ -138,39 +191,99 @@ fn here() -> &'static Location<'static> {
 }
 
 /// Makes the answer of a worker. Runs in a hidden task.
-fn describe(worker: usize, asker: Option<TaskId>) -> Answer {
-    let mut root_trace = inspect::trace_root().map(StackTrace::new);
+fn describe(asked: Task) -> Answer {
+    let mut root_trace = match asked.traces {
+        Traces::None => None,
+        Traces::All | Traces::Only(_) => inspect::trace_root().map(StackTrace::new),
+    };
     let mut traces = 0;
+    // The worker's list begins with the task that parked last. Those that wait longest are wanted.
+    let mut skipped = inspect::count_started().saturating_sub(asked.limit);
+    let mut left_out: HashMap<(usize, usize), LeftOutPlace> = HashMap::default();
     let (mut started, mut unstarted) = (Vec::new(), Vec::new());
     let uncounted = inspect::inspect(|header, doing| {
         if header.spawned_at().file() == file!() {
             return;
         }
         let mut info = TaskInfo::new(header);
+        let is_started = !matches!(doing, Doing::Unstarted) && !info.is_root();
+        if is_started && (skipped > 0 || started.len() > asked.limit) {
+            skipped = skipped.saturating_sub(1);
+            let waits_at = match &doing {
+                Doing::Waiting(parked) => Some(parked.at()),
+                Doing::Pending => Some(header.spawned_at()),
+                Doing::Ready | Doing::Unstarted => None,
+            };
+            LeftOutPlace::note(&mut left_out, header.spawned_at(), waits_at);
+            return;
+        }
         let opening = opening_of(header);
         let mut trace = None;
         let state = match doing {
-            _ if asker == Some(info.id()) => TaskState::Running,
+            _ if asked.asker == Some(info.id()) => TaskState::Running,
             Doing::Unstarted => TaskState::Unstarted,
             Doing::Ready => TaskState::Ready,
             Doing::Pending => TaskState::Waiting(Wait::of("its future to be woken")),
-            Doing::Waiting(purpose, other) => {
+            Doing::Waiting(parked) => {
+                let is_wanted = match asked.traces {
+                    Traces::All => true,
+                    Traces::None => false,
+                    Traces::Only(id) => info.id().shown() == id,
+                };
                 if info.is_root() {
-                    trace = root_trace.take();
-                } else if traces < TRACES_MAX {
+                    trace = root_trace.take().filter(|_| is_wanted);
+                } else if traces < TRACES_MAX && is_wanted {
                     traces += 1;
                     trace = inspect::trace(header).map(StackTrace::new);
                 }
-                TaskState::Waiting(Wait::new(purpose, other.map(Label::of)))
+                let (purpose, other) = parked.purpose();
+                let (lasted, identity, is_seen) = parked.times();
+                let wait = Wait::new(purpose, other.map(Label::of));
+                TaskState::Waiting(wait.with_times(lasted, identity, is_seen))
             }
         };
         let begun = !matches!(state, TaskState::Unstarted);
-        info.describe(worker, state, trace, opening);
+        info.describe(asked.worker, state, trace, opening);
         if begun { &mut started } else { &mut unstarted }.push(info);
     });
-    // The worker's list begins with the task that parked last.
     let roots = usize::from(started.first().is_some_and(TaskInfo::is_root));
     started[roots..].reverse();
     started.append(&mut unstarted);
-    Answer { tasks: started, uncounted }
+    Answer { tasks: started, uncounted, left_out: left_out.into_values().collect() }
+}
+
+impl LeftOut {
+    /// Adds the tasks that a worker has left out.
+    fn add(&mut self, places: Vec<LeftOutPlace>) {
+        let mut all: HashMap<(usize, usize), LeftOutPlace> =
+            self.places.drain(..).map(|place| (place.key(), place)).collect();
+        for place in places {
+            let count = place.count;
+            let known = all.entry(place.key()).or_insert(LeftOutPlace { count: 0, ..place });
+            known.count += count;
+        }
+        self.places = all.into_values().collect();
+    }
+}
+
+impl LeftOutPlace {
+    /// The number of kinds of tasks that are told apart. A program has fewer, unless its places are
+    /// made up.
+    const KINDS_MAX: usize = 10_000;
+
+    fn key(&self) -> (usize, usize) {
+        let address = |at: &'static Location<'static>| std::ptr::from_ref(at).addr();
+        (address(self.spawned_at), self.waits_at.map_or(0, address))
+    }
+
+    fn note(
+        all: &mut HashMap<(usize, usize), LeftOutPlace>,
+        spawned_at: &'static Location<'static>,
+        waits_at: Option<&'static Location<'static>>,
+    ) {
+        let place = LeftOutPlace { spawned_at, waits_at, count: 0 };
+        if all.len() < LeftOutPlace::KINDS_MAX || all.contains_key(&place.key()) {
+            all.entry(place.key()).or_insert(place).count += 1;
+        }
+    }
 }

@@ -6,7 +6,8 @@
 use std::fmt::{Display, Write};
 use std::panic::Location;
 
-use super::tree::{BusyTask, TaskInfo, TaskState, TaskTree, Wait};
+use super::tree::{BusyTask, LeftOutPlace, TaskInfo, TaskState, TaskTree};
+use super::wait::{Holder, Wait};
 use crate::task::TaskId;
 
 /// The version of the schema.
@@ -19,8 +20,10 @@ impl TaskTree {
     /// |---|---|
     /// | `version` | the version of this schema: 1. Programs should accept unknown fields |
     /// | `tasks` | the tasks, each before those below it |
-    /// | `busy_workers` | the workers that did not answer: `worker`, and `task` (`name`, `spawned_at`, `root`) or null |
+    /// | `busy_workers` | the workers that did not answer: `worker`, `task` (`name`, `spawned_at`, `root`) or null, and `advice` (what its thread did, and what to do instead) |
     /// | `left_out` | the number of tasks that are not listed |
+    /// | `left_out_places` | those of them that have begun: `spawned_at`, `waits_at` (a place, or null if they are ready), `count` |
+    /// | `cycles` | the tasks that [wait for each other](TaskTree::cycles): for each cycle the list of their ids |
     ///
     /// A task has these fields. Each one is null if it is not known or does not apply.
     ///
@@ -33,11 +36,28 @@ impl TaskTree {
     /// | `root` | true for the root of the run |
     /// | `worker` | the number of the worker |
     /// | `state` | `running`, `ready`, `unstarted`, `waiting` or `unknown` |
-    /// | `waits_on` | of a task that waits: `what` (a phrase), `at` (a place), `source`, `task` (an id), `fd`, `peer`, `object` |
+    /// | `waits_on` | of a task that waits: the fields of the next table |
     /// | `parent` | the id of the task that opened the task's scope |
     /// | `scope_opened_at` | the place where that scope was opened |
     /// | `children` | the ids of the tasks in the scopes that the task has open |
     /// | `stack` | the calls of a task that waits, innermost first, each as text |
+    ///
+    /// What a task waits for has these fields, null in the same cases.
+    ///
+    /// | field | content |
+    /// |---|---|
+    /// | `what` | a phrase that follows "waits for" |
+    /// | `at` | the place of the wait |
+    /// | `source` | the type of the source, if the task waits for its item |
+    /// | `task` | the id of the task whose end is waited for |
+    /// | `fd`, `fd_name`, `peer` | the descriptor, its path or own address, and the address of the other side |
+    /// | `object` | the text about the object, with its holders |
+    /// | `object_name` | the name that the program has given to the object |
+    /// | `holders` | the holders of the object: `task` (an id, or null for a thread), `at` (a place) |
+    /// | `senders`, `receivers` | the numbers of the channel's ends |
+    /// | `tasks_left` | the number of tasks that are left of the scope that is to end |
+    /// | `left_ms` | the milliseconds until the deadline of a sleep |
+    /// | `lasted_ms` | the milliseconds that the wait has lasted |
     ///
     /// # Examples
     /// ```
@@ -52,10 +72,19 @@ impl TaskTree {
         let mut object = Object::begin(&mut out);
         object.number("version", Some(VERSION));
         object.list("tasks", self.tasks(), task);
+        object.list("cycles", self.cycles().iter(), |out, cycle| {
+            list(out, cycle.iter(), |out, id| {
+                let _ = write!(out, "{}", id.shown());
+            });
+        });
+        object.list("left_out_places", self.left_out_places().iter(), left_out_place);
         object.list("busy_workers", self.busy_workers().iter(), |out, &worker| {
             let mut object = Object::begin(out);
             object.number("worker", Some(worker));
             object.object("task", self.busy_task(worker), busy_task);
+            let place = self.busy_workers().iter().position(|&busy| busy == worker);
+            let advice = place.map(|place| self.advice()[place].to_string());
+            object.text("advice", advice.as_deref());
             object.end();
         });
         object.number("left_out", Some(self.left_out()));
@@ -97,14 +126,37 @@ fn state(state: &TaskState) -> &'static str {
     }
 }
 
+fn left_out_place(out: &mut String, place: &LeftOutPlace) {
+    let mut object = Object::begin(out);
+    object.place("spawned_at", Some(place.spawned_at));
+    object.place("waits_at", place.waits_at);
+    object.number("count", Some(place.count));
+    object.end();
+}
+
+fn holder(out: &mut String, holder: &Holder) {
+    let mut object = Object::begin(out);
+    object.number("task", holder.task().map(TaskId::shown));
+    object.place("at", holder.at());
+    object.end();
+}
+
 fn wait(object: &mut Object<'_>, wait: &Wait) {
     object.text("what", Some(wait.what()));
     object.place("at", wait.at());
     object.text("source", wait.source());
     object.number("task", wait.task().map(TaskId::shown));
     object.number("fd", wait.fd());
+    object.text("fd_name", wait.fd_name());
     object.text("peer", wait.peer());
     object.text("object", wait.object());
+    object.text("object_name", wait.object_name());
+    object.list("holders", wait.holders().iter(), holder);
+    object.number("senders", wait.channel_ends().map(|(senders, _)| senders));
+    object.number("receivers", wait.channel_ends().map(|(_, receivers)| receivers));
+    object.number("tasks_left", wait.tasks_left());
+    object.number("left_ms", wait.left().map(|left| left.as_millis()));
+    object.number("lasted_ms", wait.lasted().map(|lasted| lasted.as_millis()));
 }
 
 fn busy_task(object: &mut Object<'_>, task: &BusyTask) {
@@ -176,18 +228,25 @@ impl<'o> Object<'o> {
         &mut self,
         name: &str,
         values: impl Iterator<Item = T>,
-        mut write: impl FnMut(&mut String, T),
+        write: impl FnMut(&mut String, T),
     ) {
-        let out = self.field(name);
-        out.push('[');
-        for (number, value) in values.enumerate() {
-            if number > 0 {
-                out.push(',');
-            }
-            write(out, value);
-        }
-        out.push(']');
+        list(self.field(name), values, write);
     }
+}
+
+fn list<T>(
+    out: &mut String,
+    values: impl Iterator<Item = T>,
+    mut write: impl FnMut(&mut String, T),
+) {
+    out.push('[');
+    for (number, value) in values.enumerate() {
+        if number > 0 {
+            out.push(',');
+        }
+        write(out, value);
+    }
+    out.push(']');
 }
 
 /// Writes a string, as RFC 8259 describes it.

@@ -3,7 +3,8 @@
 //!
 //! [`RuntimeHandle::dump`](crate::RuntimeHandle::dump) makes a [`TaskTree`], which can be printed or
 //! written as [JSON](TaskTree::to_json).
-//! [`dump_on_signal`](crate::RuntimeBuilder::dump_on_signal) prints one when a signal arrives, and the
+//! [`dump_on_signal`](crate::RuntimeBuilder::dump_on_signal) prints one when a signal arrives,
+//! [`inspect`](crate::RuntimeBuilder::inspect) lets the command `ecru` ask for one, and the
 //! [`watchdog`](crate::RuntimeBuilder::watchdog) reports workers that do not switch.
 //!
 //! The workers answer one after another while the others continue. The tree of a busy program may
@@ -29,16 +30,23 @@
 // ```
 // `sched/inspect.rs` contains the worker's part.
 
+mod cycles;
 mod deadlock;
 mod dump;
+mod inspect;
 mod json;
 mod on_signal;
+mod stale;
+mod text;
 mod trace;
 mod tree;
+mod wait;
 mod watchdog;
 
+pub use stale::StaleWait;
 pub use trace::StackTrace;
-pub use tree::{BusyTask, TaskInfo, TaskState, TaskTree, Wait};
+pub use tree::{BusyTask, TaskInfo, TaskState, TaskTree};
+pub use wait::{Holder, Wait};
 
 #[cfg(feature = "sim")]
 pub(crate) use deadlock::examine;
@@ -46,5 +54,6 @@ pub(crate) use deadlock::{found, noticed, patience, verdict};
 pub(crate) use dump::dump;
 #[cfg(feature = "sim")]
 pub(crate) use dump::running_on;
+pub(crate) use inspect::{Inspect, InspectAt, inspected_by_default};
 pub(crate) use on_signal::DumpOnSignal;
 pub(crate) use watchdog::{LIMIT_MIN, Watchdog, limit_by_default};

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Weak};
 
 use super::dump::dump;
@@ -51,7 +52,12 @@ impl Ring for Dumper {
         }
         loop {
             self.state.store(BUSY, Ordering::Release);
-            report::say(format!("ecru: {:#}", dump(&self.pool)));
+            // A panic must not keep later signals from making dumps. The hook reports it.
+            let made = panic::catch_unwind(AssertUnwindSafe(|| format!("{:#}", dump(&self.pool))));
+            report::say(match made {
+                Ok(text) => format!("ecru: {text}"),
+                Err(_) => String::from("ecru: the dump has failed"),
+            });
             let over = self.state.compare_exchange(BUSY, IDLE, Ordering::AcqRel, Ordering::Relaxed);
             if over.is_ok() {
                 return;

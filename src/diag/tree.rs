@@ -4,20 +4,26 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
+use super::cycles;
 use super::trace::StackTrace;
+use super::wait::Wait;
+use super::watchdog::Advice;
 use crate::base::hash::HashMap;
 #[cfg(feature = "sim")]
 use crate::base::simulated;
-use crate::park::{About, Purpose};
 use crate::task::{Header, SeenTask, TaskId};
-
-/// Tasks at greater depths than this are not indented any further.
-const INDENT_MAX: usize = 32;
 
 /// Every scope and task of a run, as found by [`RuntimeHandle::dump`](crate::RuntimeHandle::dump).
 ///
 /// `{}` prints one line for each scope and each task. `{:#}` adds the stack traces of the tasks
-/// that wait.
+/// that wait. Four or more tasks of one scope that were spawned at the same place and wait for the
+/// same are printed as one. In a scope, the tasks that have waited for the most seconds come first.
+/// The first lines say which tasks [wait for each other](TaskTree::cycles), if any do, and which
+/// [waits](TaskTree::stale) have lasted longest.
+///
+/// A dump describes at most 100,000 tasks, and of each worker between 1,000 and 10,000. Those that
+/// have waited longest are described. The others are counted by where they were spawned and what they
+/// do, so that the dump of a million tasks takes bounded memory.
 ///
 /// # Examples
 /// ```
@@ -39,12 +45,44 @@ const INDENT_MAX: usize = 32;
 pub struct TaskTree {
     /// The tasks in the order of printing: each task is followed by those below it.
     tasks: Arc<Vec<TaskInfo>>,
+    /// The tasks that wait for each other.
+    cycles: Vec<Vec<TaskId>>,
     busy: Vec<usize>,
     /// What the busy workers were running, in the order of `busy`.
     busy_with: Vec<Option<BusyTask>>,
-    uncounted: usize,
-    /// Tasks that wait for their items and are left out.
-    unlisted: usize,
+    /// What their threads did, in the same order.
+    advice: Vec<Advice>,
+    left_out: LeftOut,
+}
+
+/// The tasks that a tree does not list.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LeftOut {
+    /// The number of tasks that have not begun.
+    pub(super) uncounted: usize,
+    /// Tasks that wait for their items.
+    pub(super) unlisted: usize,
+    /// The tasks that have begun.
+    pub(super) places: Vec<LeftOutPlace>,
+}
+
+/// Tasks of one spawn place that do the same.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LeftOutPlace {
+    pub(super) spawned_at: &'static Location<'static>,
+    /// Where they wait. `None` if they are ready.
+    pub(super) waits_at: Option<&'static Location<'static>>,
+    pub(super) count: usize,
+}
+
+impl fmt::Display for LeftOutPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} tasks spawned at {}", self.count, self.spawned_at)?;
+        match self.waits_at {
+            Some(at) => write!(f, " wait at {at}"),
+            None => f.write_str(" are ready to go on"),
+        }
+    }
 }
 
 /// The task that kept a worker from answering, as far as another thread can tell.
@@ -69,6 +107,7 @@ pub struct TaskInfo {
 /// What a task was doing when its worker was asked.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
+#[expect(clippy::large_enum_variant, reason = "most tasks of a dump wait")]
 pub enum TaskState {
     /// The task is the one that asked.
     Running,
@@ -78,28 +117,15 @@ pub enum TaskState {
     Unstarted,
     /// The task waits.
     Waiting(Wait),
-    /// Its worker was too busy to answer. The task is known only because another worker has a task
-    /// below it.
+    /// Its worker was too busy to answer, or the task is left out. It is known only because there is
+    /// a task below it.
     Unknown,
-}
-
-/// What a task waits for.
-#[derive(Clone, Debug)]
-pub struct Wait {
-    what: &'static str,
-    /// The type of what an item is wanted from.
-    source: Option<&'static str>,
-    at: Option<&'static Location<'static>>,
-    task: Option<Label>,
-    fd: Option<i32>,
-    peer: Option<String>,
-    object: Option<String>,
 }
 
 /// The identity of a task: its id, name and spawn location.
 #[derive(Clone, Debug)]
 pub(super) struct Label {
-    id: TaskId,
+    pub(super) id: TaskId,
     name: Option<String>,
     spawned_at: &'static Location<'static>,
     /// The simulated host to which it belongs.
@@ -120,12 +146,59 @@ impl TaskTree {
     /// Combines the answers of the workers.
     pub(super) fn new(
         said: Vec<TaskInfo>,
-        busy: Vec<(usize, Option<BusyTask>)>,
-        uncounted: usize,
-        unlisted: usize,
+        busy: Vec<(usize, Option<BusyTask>, Advice)>,
+        mut left_out: LeftOut,
     ) -> TaskTree {
-        let (busy, busy_with) = busy.into_iter().unzip();
-        TaskTree { tasks: Arc::new(arrange(said)), busy, busy_with, uncounted, unlisted }
+        let advice = busy.iter().map(|(_, _, advice)| *advice).collect();
+        let (busy, busy_with) = busy.into_iter().map(|(busy, with, _)| (busy, with)).unzip();
+        let tasks = arrange(said);
+        left_out.places.sort_by_key(|place| {
+            (std::cmp::Reverse(place.count), place.spawned_at, place.waits_at)
+        });
+        let cycles = cycles::cycles(&tasks);
+        TaskTree { tasks: Arc::new(tasks), cycles, busy, busy_with, advice, left_out }
+    }
+
+    /// Keeps only those cycles whose waits are the same ones in a tree that was made afterwards.
+    pub(super) fn confirm(&mut self, after: &TaskTree) {
+        self.cycles = cycles::confirmed(&self.cycles, &self.tasks, &after.tasks);
+    }
+
+    /// Returns the tasks that wait for each other: each task of such a cycle cannot go on before the
+    /// next one does, and the last one not before the first. The program may go on beside them.
+    ///
+    /// A task waits for the tasks that it joins, for the tasks of a scope that it has to end, and
+    /// for the [holders](Wait::holders) of locks. If it waits for a permit, each of the holders of
+    /// permits waits, too. A wait with a time limit may still end by itself. At most ten cycles are
+    /// returned, of at most a hundred tasks each.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::sync::Mutex;
+    ///
+    /// let (left, right) = (Mutex::new(()), Mutex::new(()));
+    /// ecru::run(|| {
+    ///     ecru::scope(|s| {
+    ///         let first = left.lock();
+    ///         let other = s.spawn(|| {
+    ///             let _second = right.lock();
+    ///             drop(left.lock());
+    ///         });
+    ///         // If this task waited for `right` here, the two would wait for each other.
+    ///         assert!(ecru::RuntimeHandle::current().dump().cycles().is_empty());
+    ///         drop(first);
+    ///         other.join().unwrap();
+    ///     });
+    /// });
+    /// ```
+    #[must_use]
+    pub fn cycles(&self) -> &[Vec<TaskId>] {
+        &self.cycles
+    }
+
+    /// Returns the task at a place in the order of [`tasks`](TaskTree::tasks).
+    pub(super) fn at_place(&self, place: usize) -> &TaskInfo {
+        &self.tasks[place]
     }
 
     /// Returns all tasks, each before those below it.
@@ -187,16 +260,36 @@ impl TaskTree {
         self.busy_with[place].as_ref()
     }
 
-    /// Returns how many tasks that have not begun are left out. A worker with more than 10,000 of
-    /// them only counts them.
+    /// Returns what the threads of the [`busy_workers`](TaskTree::busy_workers) did, in their order,
+    /// and what the program should do instead.
+    pub(super) fn advice(&self) -> &[Advice] {
+        &self.advice
+    }
+
+    /// Returns how many tasks are left out. A worker with more than 10,000 tasks that have not begun
+    /// only counts them. See [`TaskTree`] for the others.
     #[must_use]
     pub fn left_out(&self) -> usize {
-        self.uncounted + self.unlisted
+        let (started, unstarted, unlisted) = self.left_out_parts();
+        started + unstarted + unlisted
+    }
+
+    /// Returns the numbers of tasks that are left out: those that have begun, those that have not,
+    /// and those that wait for their items.
+    pub(super) fn left_out_parts(&self) -> (usize, usize, usize) {
+        let LeftOut { uncounted, unlisted, places } = &self.left_out;
+        (places.iter().map(|place| place.count).sum(), *uncounted, *unlisted)
+    }
+
+    /// Returns the tasks that have begun and are left out, the most first.
+    pub(super) fn left_out_places(&self) -> &[LeftOutPlace] {
+        &self.left_out.places
     }
 
     /// Whether a task that is left out may be able to go on.
     pub(super) fn leaves_out_unstarted(&self) -> bool {
-        self.uncounted > 0
+        let is_ready = |place: &LeftOutPlace| place.waits_at.is_none();
+        self.left_out.uncounted > 0 || self.left_out.places.iter().any(is_ready)
     }
 }
 
@@ -277,9 +370,16 @@ fn arrange(said: Vec<TaskInfo>) -> Vec<TaskInfo> {
         let first = firsts.entry(scope).or_insert(id);
         *first = id.min(*first);
     }
-    let scopes: HashMap<TaskId, TaskId> = known
+    // Then those that have waited longest. Seconds are enough, and keep the order of the others.
+    let longest_first = |task: &TaskInfo| {
+        let lasted = task.waits_on().and_then(Wait::lasted);
+        std::cmp::Reverse(lasted.map_or(0, |lasted| lasted.as_secs()))
+    };
+    let order: HashMap<TaskId, _> = known
         .iter()
-        .filter_map(|task| task.in_scope().map(|(id, scope)| (id, firsts[&scope])))
+        .filter_map(|task| {
+            task.in_scope().map(|(id, scope)| (id, (firsts[&scope], longest_first(task))))
+        })
         .collect();
     let mut arranged = Vec::with_capacity(known.len());
     let mut known: Vec<Option<TaskInfo>> = known.into_iter().map(Some).collect();
@@ -292,7 +392,7 @@ fn arrange(said: Vec<TaskInfo>) -> Vec<TaskInfo> {
     while let Some((place, depth)) = due.pop() {
         let Some(mut task) = known[place].take() else { continue };
         task.depth = depth;
-        task.children.sort_by_key(|child| scopes.get(child).copied());
+        task.children.sort_by_key(|child| order.get(child).copied());
         due.extend(task.children.iter().rev().map(|child| (places[child], depth + 1)));
         arranged.push(task);
     }
@@ -305,8 +405,16 @@ impl TaskInfo {
     }
 
     /// Returns the task's id, and the address of the scope to which it belongs.
-    fn in_scope(&self) -> Option<(TaskId, usize)> {
+    pub(super) fn in_scope(&self) -> Option<(TaskId, usize)> {
         Some((self.id(), self.opening.as_ref()?.scope))
+    }
+
+    pub(super) fn label(&self) -> &Label {
+        &self.label
+    }
+
+    pub(super) fn depth(&self) -> usize {
+        self.depth
     }
 
     /// Makes the entry of a task of which only the label is known.
@@ -340,7 +448,7 @@ impl TaskInfo {
     /// Describes a task that waits for its item, in no queue and without a stack.
     pub(super) fn describe_waiting(&mut self, source: &'static str, opening: Option<Opening>) {
         let what = "its item (spawn_when)";
-        self.state = TaskState::Waiting(Wait { source: Some(source), ..Wait::of(what) });
+        self.state = TaskState::Waiting(Wait::of_source(what, source));
         self.opening = opening;
     }
 
@@ -426,74 +534,6 @@ impl TaskInfo {
     }
 }
 
-impl Wait {
-    pub(super) fn new(purpose: Purpose, task: Option<Label>) -> Wait {
-        let mut wait = Wait { at: Some(purpose.at), task, ..Wait::of(purpose.what) };
-        match purpose.about {
-            About::Nothing | About::Task(_) => {}
-            About::Fd(fd, peer) => {
-                // A file of a simulation has no descriptor.
-                wait.fd = (fd >= 0).then_some(fd);
-                wait.peer = peer;
-            }
-            About::Object(object) | About::Held(object, _) => wait.object = Some(object),
-        }
-        wait
-    }
-
-    pub(super) fn of(what: &'static str) -> Wait {
-        Wait { what, source: None, at: None, task: None, fd: None, peer: None, object: None }
-    }
-
-    /// Returns a phrase for what is waited for, which follows "waits for" in the printed tree.
-    #[must_use]
-    pub fn what(&self) -> &'static str {
-        self.what
-    }
-
-    /// Returns the type of the source whose item is waited for, if the wait is that of
-    /// [`spawn_when`](crate::Scope::spawn_when).
-    #[must_use]
-    pub fn source(&self) -> Option<&'static str> {
-        self.source
-    }
-
-    /// Returns where the wait was called. Returns `None` if that is inside this library, as it is
-    /// for IO through the traits of `std`.
-    #[must_use]
-    pub fn at(&self) -> Option<&'static Location<'static>> {
-        let own = file!().strip_suffix("diag/tree.rs").unwrap_or(file!());
-        self.at.filter(|at| !at.file().starts_with(own))
-    }
-
-    /// Returns the task that is waited for, if the wait is for the end of a task.
-    #[must_use]
-    pub fn task(&self) -> Option<TaskId> {
-        self.task.as_ref().map(|task| task.id)
-    }
-
-    /// Returns the descriptor that is waited for, if the wait is for a descriptor.
-    #[must_use]
-    pub fn fd(&self) -> Option<i32> {
-        self.fd
-    }
-
-    /// Returns the address of the other side, if the wait is for a connected socket.
-    #[must_use]
-    pub fn peer(&self) -> Option<&str> {
-        self.peer.as_deref()
-    }
-
-    /// Returns a description of the channel or the lock that is waited for, if the wait is for one.
-    ///
-    /// The description of a lock names its holder and where it was acquired in builds with
-    /// `debug_assertions`, and in a simulation.
-    #[must_use]
-    pub fn object(&self) -> Option<&str> {
-        self.object.as_deref()
-    }
-}
-
 impl Label {
     pub(super) fn of(header: &Header) -> Label {
         Label {
@@ -520,31 +560,6 @@ impl fmt::Display for Label {
     }
 }
 
-impl fmt::Display for Wait {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.what)?;
-        if let Some(source) = self.source {
-            write!(f, " from {source}")?;
-        }
-        if let Some(task) = &self.task {
-            write!(f, " task {task}")?;
-        }
-        if let Some(fd) = self.fd {
-            write!(f, " fd {fd}")?;
-        }
-        if let Some(peer) = &self.peer {
-            write!(f, ", peer {peer}")?;
-        }
-        if let Some(object) = &self.object {
-            write!(f, " {object}")?;
-        }
-        match self.at() {
-            Some(at) => write!(f, ", at {at}"),
-            None => Ok(()),
-        }
-    }
-}
-
 impl fmt::Display for TaskState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -552,7 +567,7 @@ impl fmt::Display for TaskState {
             TaskState::Ready => f.write_str("is ready to go on"),
             TaskState::Unstarted => f.write_str("has not begun"),
             TaskState::Waiting(wait) => write!(f, "waits for {wait}"),
-            TaskState::Unknown => f.write_str("does what its busy worker did not say"),
+            TaskState::Unknown => f.write_str("does what its worker did not say"),
         }
     }
 }
@@ -561,48 +576,5 @@ impl fmt::Display for TaskInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let begun = if self.is_root { "the root, run at" } else { "spawned at" };
         write!(f, "task {}, {begun} {}: {}", self.label, self.spawned_at(), self.state)
-    }
-}
-
-impl fmt::Display for TaskTree {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_empty() {
-            return f.write_str("no task: no run is going on");
-        }
-        match self.tasks.len() {
-            1 => f.write_str("1 task")?,
-            count => write!(f, "{count} tasks")?,
-        }
-        if self.uncounted > 0 {
-            write!(f, ", and {} more that have not begun", self.uncounted)?;
-        }
-        if self.unlisted > 0 {
-            write!(f, ", and {} more that wait for their items (spawn_when)", self.unlisted)?;
-        }
-        for (worker, task) in self.busy.iter().zip(&self.busy_with) {
-            write!(f, "; worker {worker} is busy")?;
-            if let Some(task) = task {
-                write!(f, " with {task},")?;
-            }
-            f.write_str(" and did not say what its tasks do")?;
-        }
-        let mut scopes: Vec<Option<usize>> = Vec::new();
-        for task in self.tasks.iter() {
-            let indent = 4 * task.depth.min(INDENT_MAX);
-            // While the lines are printed, at most one scope is open at each depth.
-            scopes.resize(task.depth + 1, None);
-            if let Some(opening) = &task.opening
-                && scopes[task.depth].replace(opening.scope) != Some(opening.scope)
-            {
-                write!(f, "\n{:1$}scope opened at {2}", "", indent - 2, opening.at)?;
-            }
-            write!(f, "\n{:indent$}{task}", "")?;
-            if let Some(trace) = task.stack_trace().filter(|_| f.alternate()) {
-                for line in trace.to_string().lines() {
-                    write!(f, "\n{:indent$}{line}", "")?;
-                }
-            }
-        }
-        Ok(())
     }
 }

@@ -192,7 +192,8 @@ impl Ring for Watch {
 }
 
 /// What a blocked worker does, and what the program should do instead.
-struct Advice(Activity);
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Advice(pub(super) Activity);
 
 impl fmt::Display for Advice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -87,7 +87,7 @@ pub(crate) use {
     message::Message,
     observer::{Observe, Observer, call_waker},
     op::{Backing, CURSOR, Interest, Manner, Op, clamp_buffers},
-    peer::peer_of,
+    peer::{name_of, peer_of},
     request::perform::{needs_kernel, request},
     thread::Thread,
     waker::Waker,

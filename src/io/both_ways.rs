@@ -223,7 +223,7 @@ fn on_threads(
     there: impl FnOnce() -> io::Result<u64>,
     back: impl FnOnce() -> io::Result<u64> + Send,
 ) -> io::Result<(u64, u64)> {
-    let limit = task::nearest_deadline().map(|(at, _)| at);
+    let limit = task::deadline();
     let under_limit = move || match limit {
         Some(at) => timeout_at(at, back).unwrap_or_else(|elapsed| Err(io::Error::other(elapsed))),
         None => back(),

@@ -34,7 +34,7 @@
 use std::cell::Cell;
 use std::ptr;
 
-use super::wait_list::{Node, Queue, Role, Woken};
+use super::wait_list::{Node, Queue, Role, WaitList, Woken};
 use super::{Mode, Outcome, Wait, What};
 use crate::base::list::List;
 #[cfg(loom)]
@@ -72,6 +72,9 @@ impl Entry {
 #[derive(Debug)]
 pub(crate) struct Gathering {
     inner: SpinLock<Inner>,
+    /// Waiters that look again whenever an entry is appended, or when none is left. Its lock is taken
+    /// under that of `inner`.
+    onlookers: WaitList,
     /// Accessed at each use of the gathering, so that loom can check the order of these uses.
     #[cfg(loom)]
     used: AtomicU32,
@@ -81,6 +84,8 @@ pub(crate) struct Gathering {
 struct Inner {
     notified: List,
     readers: Queue,
+    /// Whether there may be onlookers.
+    is_watched: bool,
     open: usize,
 }
 
@@ -106,9 +111,10 @@ impl Gathering {
     /// Creates a gathering with this many open entries, which are about to be put into lines or
     /// noted.
     pub(crate) fn of(open: usize) -> Gathering {
-        let inner = Inner { notified: List::new(), readers: Queue::new(), open };
+        let inner = Inner { notified: List::new(), readers: Queue::new(), is_watched: false, open };
         Gathering {
             inner: SpinLock::new(inner),
+            onlookers: WaitList::new(),
             #[cfg(loom)]
             used: AtomicU32::new(0),
         }
@@ -139,10 +145,55 @@ impl Gathering {
     /// never was in a line.
     pub(super) unsafe fn note(this: *const Gathering, entry: *const Entry, woken: &mut Woken) {
         // SAFETY: G1: the entry's owner cannot leave before the line's lock is released.
-        let inner = unsafe { &*this }.lock();
+        let this = unsafe { &*this };
+        let inner = this.lock();
         // SAFETY: L3: the entry is in no list, and stays until it has been read.
         unsafe { inner.notified.push_back(entry.cast()) };
-        inner.readers.claim_first(woken);
+        if !inner.readers.claim_first(woken) {
+            this.tell_onlookers(&inner, woken);
+        }
+    }
+
+    fn tell_onlookers(&self, inner: &Inner, woken: &mut Woken) {
+        if inner.is_watched {
+            self.onlookers.lock().look_again(woken);
+        }
+    }
+
+    /// Returns the list of the onlookers, to register in it and then look with
+    /// [`Gathering::try_read`].
+    pub(crate) fn watch(&self) -> &WaitList {
+        self.lock().is_watched = true;
+        &self.onlookers
+    }
+
+    /// Returns the list of the onlookers.
+    pub(crate) fn onlookers(&self) -> &WaitList {
+        &self.onlookers
+    }
+
+    /// Reads the first entry if there is one. Returns `None` if the caller has to wait for it.
+    pub(crate) fn try_read(&self) -> Option<Read> {
+        let mut woken = Woken::none();
+        let mut inner = self.lock();
+        self.take_first(&mut inner, &mut woken)
+    }
+
+    fn take_first(&self, inner: &mut Inner, woken: &mut Woken) -> Option<Read> {
+        let first = inner.notified.first();
+        // SAFETY: G1: an entry stays until it has been read.
+        let Some(entry) = (unsafe { first.cast::<Entry>().as_ref() }) else {
+            return (inner.open == 0).then_some(Read::Nothing);
+        };
+        // SAFETY: L3: the entry is in this list, whose lock is held.
+        unsafe { inner.notified.remove(first) };
+        inner.open -= 1;
+        if inner.open == 0 {
+            // The other readers have nothing left to wait for.
+            while inner.readers.claim_first(woken) {}
+            self.tell_onlookers(inner, woken);
+        }
+        Some(Read::Entry(entry.key.get()))
     }
 
     /// Appends an entry whose line was notified before the entry could be put into it.
@@ -162,22 +213,9 @@ impl Gathering {
         loop {
             let mut woken = Woken::none();
             let mut inner = self.lock();
-            let first = inner.notified.first();
-            // SAFETY: G1: an entry stays until it has been read.
-            if let Some(entry) = unsafe { first.cast::<Entry>().as_ref() } {
-                // SAFETY: L3: the entry is in this list, whose lock is held.
-                unsafe { inner.notified.remove(first) };
-                inner.open -= 1;
-                if inner.open == 0 {
-                    // The other readers have nothing left to wait for.
-                    while inner.readers.claim_first(&mut woken) {}
-                }
-                let key = entry.key.get();
+            if let Some(read) = self.take_first(&mut inner, &mut woken) {
                 drop(inner);
-                return Read::Entry(key);
-            }
-            if inner.open == 0 {
-                return Read::Nothing;
+                return read;
             }
             let wait = Wait::new(const { &What::new("the end of one of several tasks") }, mode);
             let outcome = wait.in_line(inner, |inner| &inner.readers, || (), || self.lock());

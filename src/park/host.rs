@@ -163,11 +163,15 @@ const SEARCHED: u32 = 1 << 29;
 /// task without a stack.
 const POLLING: u32 = 1 << 28;
 
+/// A flag in the count of `no_suspend` sections that is set on workers whose tasks note themselves
+/// as holders of locks: see [`explains`]. Calls find it as they find [`SIMULATED`].
+const EXPLAINED: u32 = 1 << 27;
+
 /// The flags that do not refuse a wait by themselves.
 #[cfg(feature = "sim")]
-const MARKS: u32 = SIMULATED | SEARCHED;
+const MARKS: u32 = SIMULATED | SEARCHED | EXPLAINED;
 #[cfg(not(feature = "sim"))]
-const MARKS: u32 = SEARCHED;
+const MARKS: u32 = SEARCHED | EXPLAINED;
 
 /// Marks the current thread as that of a simulation until the returned guard is dropped.
 #[cfg(feature = "sim")]
@@ -179,6 +183,25 @@ pub(crate) fn enter_simulation() -> Mark {
 /// if these are [searched](initializers::are_checked) for.
 pub(crate) fn enter_worker() -> Option<Mark> {
     initializers::are_checked().then(|| Mark::set(SEARCHED))
+}
+
+/// Makes the tasks of the current thread's worker note themselves as holders, until the returned
+/// guard is dropped.
+pub(crate) fn explain() -> Mark {
+    Mark::set(EXPLAINED)
+}
+
+/// Returns whether the holder of a lock or a permit is to be noted, so that dumps can name it. That
+/// is so in builds with `debug_assertions`, in a simulation, and on workers that
+/// [explain](explain).
+#[inline(always)]
+pub(crate) fn explains() -> bool {
+    #[cfg(feature = "sim")]
+    const EXPLAINS: u32 = EXPLAINED | SIMULATED;
+    #[cfg(not(feature = "sim"))]
+    const EXPLAINS: u32 = EXPLAINED;
+    cfg!(all(debug_assertions, not(loom)))
+        || local::with(|local| local.no_suspend.get()) & EXPLAINS != 0
 }
 
 /// Runs `poll`, which polls the future of a task without a stack. Each call in it that may wait

@@ -115,9 +115,9 @@ pub(crate) use gathering::{Entry, Gathering, Read};
 #[cfg(feature = "sim")]
 pub(crate) use host::enter_simulation;
 pub(crate) use host::{
-    Host, Limits, enter_host, enter_worker, give_up_last_look, host, is_plain_thread,
-    is_unrestricted, last_look, listens, may_listen, may_suspend, polling, refuse_if_no_suspend,
-    set_limits,
+    Host, Limits, enter_host, enter_worker, explain, explains, give_up_last_look, host,
+    is_plain_thread, is_unrestricted, last_look, listens, may_listen, may_suspend, polling,
+    refuse_if_no_suspend, set_limits,
 };
 pub(crate) use parker::{Intent, Parker, TraceSlot};
 pub(crate) use wait::{
@@ -125,4 +125,4 @@ pub(crate) use wait::{
     in_halves, while_parked,
 };
 pub(crate) use wait_list::{Node, Predicate, Queue, Role, Woken};
-pub(crate) use waiter::{About, Purpose, Waiter, What};
+pub(crate) use waiter::{About, Needs, Object, Purpose, Waiter, What};

@@ -29,6 +29,9 @@ pub(crate) type TraceSlot = Cell<Option<Backtrace>>;
 /// The stack that a task must have left to capture its trace.
 const TRACE_ROOM: usize = 8 * 1024;
 
+/// In `since`: a dump has looked at this wait. The next wait begins without it.
+const SEEN: u32 = 1 << 31;
+
 /// The part of a started task that this layer uses. Only the task's worker accesses it. The first
 /// field of a task's header points to it (T7).
 #[derive(Debug)]
@@ -42,9 +45,11 @@ pub(crate) struct Parker {
     /// and then goes on waiting.
     asked: Cell<*const TraceSlot>,
     /// 1 if the task is known not to have been cancelled, so that a wait need not ask before it
-    /// parks. Otherwise 0. A later request finds the task parked, or resets this. It is a word, so
-    /// that the fields of a new task are zeroed together.
-    is_clear: Cell<usize>,
+    /// parks. Otherwise 0. A later request finds the task parked, or resets this.
+    is_clear: Cell<u32>,
+    /// About when the wait began, and [`SEEN`] if a dump has seen the wait: see
+    /// [`Parker::look_at_since`].
+    since: Cell<u32>,
 }
 
 impl Parker {
@@ -54,6 +59,7 @@ impl Parker {
             parked_on: Cell::new(ptr::null()),
             asked: Cell::new(ptr::null()),
             is_clear: Cell::new(0),
+            since: Cell::new(0),
         }
     }
 
@@ -132,6 +138,15 @@ impl Parker {
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn park_on(&self, waiter: &Waiter) {
         self.parked_on.set(waiter);
+        self.since.set(local::with(|local| local.moment.get()));
+    }
+
+    /// Returns about when the wait of a parked task began, in units of 2^20 nanoseconds since the
+    /// worker's pool was made, modulo 2^31: when the worker had looked around last. Also returns
+    /// whether this was called for the same wait before. Called on the task's worker.
+    pub(crate) fn look_at_since(&self) -> (u32, bool) {
+        let since = self.since.replace(self.since.get() | SEEN);
+        (since & !SEEN, since & SEEN != 0)
     }
 
     /// Returns the switch that parks the task.

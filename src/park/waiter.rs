@@ -12,6 +12,7 @@ use super::host::host;
 use crate::base::local;
 use crate::base::sync::Signal;
 use crate::base::sync::atomic::{AtomicU32, Ordering};
+use crate::base::tag::Hold;
 
 /// The wait has not been decided yet.
 pub(super) const PENDING: u32 = 0;
@@ -40,7 +41,8 @@ pub(crate) struct Purpose {
 }
 
 /// Returns the text that follows "waits for", and the object, of a wait with this
-/// [object](super::Wait::object) and [detail](super::Wait::detail).
+/// [object](super::Wait::object) and [detail](super::Wait::detail). It does not wait, and takes
+/// locks only by one attempt, because their holders may run code of the user.
 pub(crate) type Describe = unsafe fn(*const (), usize) -> (&'static str, About);
 
 /// What the waits of one kind are for.
@@ -72,6 +74,14 @@ impl What {
     pub(crate) const unsafe fn about(describe: Describe) -> What {
         What { describe: Some(describe), ..What::new("") }
     }
+
+    /// Creates a kind of wait with a particular object that may end without any task.
+    ///
+    /// # Safety
+    /// O1: as [`What::about`].
+    pub(crate) const unsafe fn ending_by_itself_about(describe: Describe) -> What {
+        What { describe: Some(describe), ..What::ending_by_itself("") }
+    }
 }
 
 /// The particular object that a wait is about.
@@ -80,12 +90,46 @@ pub(crate) enum About {
     Nothing,
     /// The header of a task. The frame of the wait keeps it alive.
     Task(*const ()),
-    /// A file descriptor, and the address of the other side if it is that of a connected socket.
-    Fd(i32, Option<String>),
-    /// A description that follows the text.
-    Object(String),
-    /// As above, for an object that the task or thread with this `task::current_identity` has.
-    Held(String, u64),
+    /// A file descriptor.
+    Fd {
+        fd: i32,
+        /// The path of a file, or the socket's own address.
+        name: Option<String>,
+        /// The address of the other side, if it is that of a connected socket.
+        peer: Option<String>,
+    },
+    /// A scope, by the address that its tasks know it by, and the number of tasks that are left.
+    Scope(usize, u32),
+    /// A point in time.
+    Time(Instant),
+    Object(Box<Object>),
+}
+
+/// An object that a wait is about, as a dump shows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Object {
+    /// The description that follows the text of the wait. It does not name the holders.
+    pub(crate) text: String,
+    /// The name that the program has given to the object.
+    pub(crate) name: Option<String>,
+    /// The tasks and threads that hold the object, as far as they are noted.
+    pub(crate) holds: Vec<Hold>,
+    /// How many holders must act before the wait can end.
+    pub(crate) needs: Needs,
+    /// The number of holders, if it is known. The noted ones may be fewer.
+    pub(crate) holders: Option<usize>,
+    /// The numbers of senders and receivers, if the object is a channel.
+    pub(crate) ends: Option<(usize, usize)>,
+}
+
+/// How many holders of an object must act before a wait for it can end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Needs {
+    /// The wait goes on while one of them holds the object.
+    #[default]
+    All,
+    /// The wait ends when some of them release what they hold.
+    Some,
 }
 
 /// One wait. It lives on the stack of its owner; the module's protocol says which thread may access
@@ -176,6 +220,11 @@ impl Waiter {
             None => (self.what.text, About::Nothing),
         };
         Purpose { what, about, at: self.at }
+    }
+
+    /// Returns the place of the waiting call.
+    pub(crate) fn at(&self) -> &'static Location<'static> {
+        self.at
     }
 
     /// Returns whether a timer, the kernel or a thread may end the wait, without any task.
@@ -299,8 +348,9 @@ impl Waiter {
         }
     }
 
-    /// Blocks the thread until the waiter has been claimed and unparked, or until the deadline.
-    pub(super) fn block(&self, deadline: Option<Instant>) {
+    /// Blocks the thread until the waiter has been claimed and unparked, or until the deadline. When
+    /// that has come, `deadline` is asked again, because it may have been moved.
+    pub(super) fn block(&self, deadline: &dyn Fn() -> Option<Instant>) {
         let host = host();
         if let Some(host) = host {
             (host.blocks)(true);
@@ -311,9 +361,18 @@ impl Waiter {
             hint::spin_loop();
             round += 1;
         }
-        if !self.signal.wait(deadline) && !self.claim(TIMED_OUT) {
-            // The waiter was claimed at the last moment, so an unpark will follow.
-            self.signal.wait(None);
+        let mut until = deadline();
+        while !self.signal.wait(until) {
+            let moved = deadline();
+            if moved.is_none() || moved > until {
+                until = moved;
+                continue;
+            }
+            if !self.claim(TIMED_OUT) {
+                // The waiter was claimed at the last moment, so an unpark will follow.
+                self.signal.wait(None);
+            }
+            break;
         }
         if let Some(host) = host {
             (host.blocks)(false);

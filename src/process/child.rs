@@ -91,6 +91,31 @@ impl Child {
         self.running.kill()
     }
 
+    /// Ends the process and those that it has started, by `SIGKILL` to the process group that it
+    /// leads. The process must have been started with
+    /// [`process_group(0)`](super::Command::process_group). Processes that have moved to a group of
+    /// their own live on. Does nothing if the process has been waited for, because another group may
+    /// have the same id by then.
+    ///
+    /// # Errors
+    /// Returns an error of the kind [`NotFound`](io::ErrorKind::NotFound) if the process leads no
+    /// group, and the errors of the system call.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::process::Command;
+    ///
+    /// ecru::run(|| {
+    ///     let mut shell = Command::new("sh");
+    ///     let mut child = shell.args(["-c", "sleep 60 & wait"]).process_group(0).spawn().unwrap();
+    ///     child.kill_group().unwrap();
+    ///     assert!(!child.wait().unwrap().success());
+    /// });
+    /// ```
+    pub fn kill_group(&mut self) -> io::Result<()> {
+        self.running.kill_group()
+    }
+
     /// Waits until the process has ended. Closes the child's standard input first, so that the
     /// child does not wait for input from this process. Once the process has ended, each call
     /// returns the same status.

@@ -19,7 +19,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
 
 use crate::base::alarm::Ring;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
@@ -41,6 +42,8 @@ pub(super) struct RunningChild {
     /// Wakes the waiters in the list.
     watch: Watch,
     orphaned: AtomicBool,
+    /// Whether the status has been fetched. Written under the lock of `child`.
+    is_fetched: AtomicBool,
 }
 
 static ORPHANS: Mutex<Vec<Arc<RunningChild>>> = Mutex::new(Vec::new());
@@ -58,6 +61,7 @@ impl RunningChild {
             waiters: WaitList::new(),
             watch: Watch::default(),
             orphaned: AtomicBool::new(false),
+            is_fetched: AtomicBool::new(false),
         }
     }
 
@@ -69,9 +73,37 @@ impl RunningChild {
         lock(&self.child).kill()
     }
 
+    /// Ends the process group that the child leads. Does nothing if the status has been fetched: the
+    /// group's id may then belong to another group.
+    pub(super) fn kill_group(&self) -> io::Result<()> {
+        let _child = lock(&self.child);
+        if self.is_fetched.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        match rustix::process::kill_process_group(pid(self.id)?, Signal::KILL) {
+            Err(Errno::SRCH) => Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                format!(
+                    "process {} leads no process group; start it with `Command::process_group(0)`",
+                    self.id
+                ),
+            )),
+            result => Ok(result?),
+        }
+    }
+
     /// Returns the status if the child has ended.
     pub(super) fn try_wait(&self) -> io::Result<Option<ExitStatus>> {
-        lock(&self.child).try_wait()
+        self.fetch(&mut lock(&self.child))
+    }
+
+    /// Fetches the status if the child has ended.
+    fn fetch(&self, child: &mut process::Child) -> io::Result<Option<ExitStatus>> {
+        let status = child.try_wait();
+        if matches!(status, Ok(Some(_))) {
+            self.is_fetched.store(true, Ordering::Relaxed);
+        }
+        status
     }
 
     /// Waits until the child has ended.
@@ -95,7 +127,7 @@ impl RunningChild {
         open: impl FnOnce(u32) -> io::Result<OwnedDescriptor>,
     ) -> io::Result<Found<'_>> {
         let mut child = lock(&self.child);
-        if let Some(status) = child.try_wait()? {
+        if let Some(status) = self.fetch(&mut child)? {
             return Ok(Found::Ended(status));
         }
         if let Some(sign) = self.ended.get() {
@@ -197,7 +229,7 @@ fn wait_on_a_thread(id: u32) -> io::Result<OwnedDescriptor> {
     let (sign, closed_at_end) = request(OpenPipe { nonblocking: false })?;
     thread::Builder::new().name(String::from("ecru-child")).spawn(move || {
         let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-        while let Err(rustix::io::Errno::INTR) = rustix::process::waitid(WaitId::Pid(pid), how) {}
+        while let Err(Errno::INTR) = rustix::process::waitid(WaitId::Pid(pid), how) {}
         drop(closed_at_end);
     })?;
     Ok(sign)

@@ -41,6 +41,7 @@ use crate::task::{self, CancelReason, Header, Running, VTable};
 #[derive(Debug)]
 pub struct Runtime {
     pub(super) pool: Arc<Pool>,
+    pub(super) inspect: Option<diag::Inspect>,
     /// Held for the duration of a run.
     turn: Mutex<()>,
 }
@@ -94,7 +95,7 @@ pub fn run<T>(root: impl FnOnce() -> T) -> T {
 
 impl Runtime {
     pub(super) fn new(settings: Settings) -> io::Result<Runtime> {
-        Ok(Runtime { pool: Pool::new(settings)?, turn: Mutex::new(()) })
+        Ok(Runtime { pool: Pool::new(settings)?, inspect: None, turn: Mutex::new(()) })
     }
 
     /// Runs `root` as the root task on the calling thread, which is one of the workers during the
@@ -319,6 +320,7 @@ fn cancel_at(signal: i32, name: &str) -> (Listening, CancelByService) {
 
 impl Drop for Runtime {
     fn drop(&mut self) {
+        drop(self.inspect.take());
         self.pool.stop();
     }
 }
@@ -347,6 +349,7 @@ pub(crate) fn run_simulated<T>(
         cancel_on_terminate: false,
         on_deadlock: None,
         dump_on_signal: None,
+        explains: false,
         watchdog: None,
         on_quiet: None,
     };

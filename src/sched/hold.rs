@@ -135,7 +135,7 @@ impl Worker {
             return Party::Elsewhere;
         }
         let is_here = match waiter.purpose().about {
-            About::Fd(..) => false,
+            About::Fd { .. } => false,
             About::Task(other) => {
                 // SAFETY: T2: the frame of the wait holds a reference to it.
                 let other = unsafe { &*other.cast::<Header>() };
@@ -145,8 +145,11 @@ impl Worker {
                 }
                 ptr::eq(home, ptr::from_ref(self.shared).cast())
             }
-            About::Held(_, identity) => self.has_task(identity),
-            About::Nothing | About::Object(_) => return Party::Unknown,
+            About::Object(object) => match object.holds[..] {
+                [hold] if object.holders == Some(1) => self.has_task(hold.identity),
+                _ => return Party::Unknown,
+            },
+            About::Nothing | About::Scope(..) | About::Time(_) => return Party::Unknown,
         };
         if is_here { Party::Here } else { Party::Elsewhere }
     }
@@ -181,13 +184,16 @@ impl Worker {
         let mut text = format!("ecru: the panic hook of {} waits for {what}", header.description());
         // Writing to a string does not fail.
         let _ = match about {
-            About::Nothing => Ok(()),
+            About::Nothing | About::Scope(..) | About::Time(_) => Ok(()),
             About::Task(other) => {
                 // SAFETY: T2: the frame of the wait holds a reference to it.
                 write!(text, " {}", unsafe { &*other.cast::<Header>() }.description())
             }
-            About::Fd(fd, _) => write!(text, " (descriptor {fd})"),
-            About::Object(object) | About::Held(object, _) => write!(text, " {object}"),
+            About::Fd { fd, .. } => write!(text, " (descriptor {fd})"),
+            About::Object(object) => {
+                let holders = task::describe_holders(&object);
+                write!(text, " {}{holders}", object.text)
+            }
         };
         let _ = write!(
             text,

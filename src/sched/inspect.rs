@@ -16,14 +16,17 @@
 
 use std::backtrace::Backtrace;
 use std::num::NonZero;
+use std::panic::Location;
 use std::ptr;
+use std::time::Duration;
 
 use super::host::try_yield;
 use super::pool::Pool;
 use super::worker::{Outer, Worker, current};
+use crate::base::clock;
 use crate::base::sync::atomic::Ordering;
 use crate::base::watched::WatchedThread;
-use crate::park::{About, Purpose, TraceSlot};
+use crate::park::{About, Purpose, TraceSlot, Waiter};
 use crate::task::{self, Header, SeenTask, StartedEntry, TaskFiber};
 
 /// A worker with more unstarted tasks than this counts them and does not look at each: a limit of
@@ -39,8 +42,61 @@ pub(crate) enum Doing<'a> {
     Ready,
     /// Its future is pending: it waits for a call of the future's waker.
     Pending,
-    /// It is parked. If it waits for the end of a task, this has the header of that task.
-    Waiting(Purpose, Option<&'a Header>),
+    /// It is parked.
+    Waiting(Parked<'a>),
+}
+
+/// The wait of a parked task.
+#[derive(Debug)]
+pub(crate) struct Parked<'a> {
+    header: &'a Header,
+    waiter: &'a Waiter,
+}
+
+impl<'a> Parked<'a> {
+    /// Returns what the task waits for. If that is the end of a task, also returns the header of
+    /// that task.
+    pub(crate) fn purpose(&self) -> (Purpose, Option<&'a Header>) {
+        let purpose = self.waiter.purpose();
+        let other = match purpose.about {
+            // SAFETY: T2: the frame of the wait holds a reference to it.
+            About::Task(other) => unsafe { other.cast::<Header>().as_ref() },
+            _ => None,
+        };
+        (purpose, other)
+    }
+
+    /// Returns the place of the waiting call.
+    pub(crate) fn at(&self) -> &'static Location<'static> {
+        self.waiter.at()
+    }
+
+    /// Returns about how long the wait has lasted, what tells it from other waits, and whether it
+    /// has been looked at before.
+    #[expect(clippy::cast_possible_truncation, reason = "modulo 2^31")]
+    pub(crate) fn times(&self) -> (Duration, (usize, u32), bool) {
+        let (since, is_seen) = self.header.running().parker.look_at_since();
+        let now = current().map_or(Duration::ZERO, |worker| {
+            clock::now().saturating_duration_since(worker.pool.epoch)
+        });
+        let lasted = ((now.as_nanos() >> 20) as u32).wrapping_sub(since) & (u32::MAX >> 1);
+        // The clock of a simulated host may be behind the one by which the wait began.
+        let lasted = if lasted > u32::MAX / 4 { 0 } else { lasted };
+        let wait = (ptr::from_ref(self.waiter).addr(), since);
+        (Duration::from_nanos(u64::from(lasted) << 20), wait, is_seen)
+    }
+}
+
+/// Returns how many tasks of the current worker have begun, at least. It does not count futures.
+pub(crate) fn count_started() -> usize {
+    let Some(worker) = current() else { return 0 };
+    let (mut link, mut count) = (worker.started.first(), 0);
+    while !link.is_null() {
+        // SAFETY: T6: an entry in the list exists, and the link is its first field.
+        link = unsafe { &*link.cast::<StartedEntry>() }.link.next();
+        count += 1;
+    }
+    count
 }
 
 /// Calls `each` for every task of the current worker except the running one. Returns the number of
@@ -117,13 +173,7 @@ fn doing(header: &Header) -> Doing<'_> {
     if waiter.is_over() {
         return Doing::Ready;
     }
-    let purpose = waiter.purpose();
-    let other = match purpose.about {
-        // SAFETY: T2: the frame of the wait holds a reference to it.
-        About::Task(other) => unsafe { other.cast::<Header>().as_ref() },
-        _ => None,
-    };
-    Doing::Waiting(purpose, other)
+    Doing::Waiting(Parked { header, waiter })
 }
 
 /// Returns the task that opened the scope of this one, or `None` for a root. Only for tasks that

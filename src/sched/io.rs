@@ -213,7 +213,8 @@ unsafe fn describe(op: *const (), _: usize) -> (&'static str, About) {
     // SAFETY: O1, the caller's promise.
     let op = unsafe { &*op.cast::<Op<'_>>() };
     let fd = op.descriptor();
-    (op.name(), About::Fd(fd.number(), driver::peer_of(fd)))
+    let (name, peer) = (driver::name_of(fd), driver::peer_of(fd));
+    (op.name(), About::Fd { fd: fd.number(), name, peer })
 }
 
 /// Hands the operation to the worker's driver and waits for its completion.
@@ -318,11 +319,6 @@ fn cancel(flight: &Flight<'_>) {
 /// S3: what the operation points to is valid, and nothing else touches it, until this returns.
 #[inline(never)]
 unsafe fn wait_on_thread(op: &Op<'_>, attempted: bool, deadline: Option<Instant>) -> Waited {
-    let enclosing = task::nearest_deadline().map(|(at, _)| at);
-    let first = match (deadline, enclosing) {
-        (Some(own), Some(other)) => Some(own.min(other)),
-        (own, other) => own.or(other),
-    };
     let (mut thread, mut completions) = (Thread::default(), Vec::new());
     let flight = InFlight::new(op, attempted);
     // SAFETY: S3: the caller's promise covers the memory. Between two polls, this driver keeps
@@ -334,6 +330,12 @@ unsafe fn wait_on_thread(op: &Op<'_>, attempted: bool, deadline: Option<Instant>
         StartedOp::Untold => return Waited::Untold,
     }
     loop {
+        // An enclosing limit may be moved while this waits.
+        let enclosing = task::deadline();
+        let first = match (deadline, enclosing) {
+            (Some(own), Some(other)) => Some(own.min(other)),
+            (own, other) => own.or(other),
+        };
         let wait = match first {
             Some(at) => PollTimeout::For(at.saturating_duration_since(clock::now())),
             None => PollTimeout::Forever,

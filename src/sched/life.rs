@@ -11,8 +11,8 @@ use super::pool::Pool;
 #[cfg(feature = "sim")]
 use super::simulated::SIMULATED_HOST;
 use super::worker::{Scheduling, Worker};
-use crate::base::local;
 use crate::base::sync::atomic::Ordering;
+use crate::base::{clock, local};
 use crate::coroutine::panics;
 use crate::coroutine::stack::Stack;
 use crate::coroutine::switch::{Fiber, Suspender};
@@ -40,6 +40,7 @@ impl Worker {
         task::hear_of_hook();
         let _host = park::enter_host(self.host());
         let _mark = park::enter_worker();
+        let _explains = self.pool.settings.explains.then(park::explain);
         let here = 0_u8;
         let outer = panics::enter_run((&raw const here).cast());
         let _leave = local::with(|local| {
@@ -48,6 +49,8 @@ impl Worker {
             Leave(worker, local.blocks.replace(blocks), outer, self)
         });
         self.shared.board.open();
+        // An earlier run of this thread has counted from another moment.
+        self.note_moment(clock::now());
         body()
     }
 

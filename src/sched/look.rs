@@ -28,10 +28,19 @@ impl Worker {
         self.pace.note_look(now);
         let moment = Moment::at(now, self.pool.epoch);
         self.shared.looked_at.store(moment.word(), Ordering::Relaxed);
+        self.note_moment(now);
         if !self.timers.is_empty() {
             self.timers.ring(now);
             self.call_wakers();
         }
+    }
+
+    /// Notes the time for the waits that begin from now on.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "modulo 2^31, which is 26 days")]
+    pub(super) fn note_moment(&self, now: Instant) {
+        let nanos = now.saturating_duration_since(self.pool.epoch).as_nanos();
+        local::with(|local| local.moment.set((nanos >> 20) as u32 & (u32::MAX >> 1)));
     }
 
     /// Queues the tasks that other workers have placed here.

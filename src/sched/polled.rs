@@ -14,7 +14,7 @@ use crate::base::sync::atomic::Ordering;
 use crate::coroutine::stack::Stack;
 use crate::coroutine::switch::{Fiber, FiberState, Suspender};
 use crate::park::{self, Intent};
-use crate::task::{self, Header, Leave, PendingEntry, Running, is_hooked};
+use crate::task::{self, Header, LeaveReason, PendingEntry, Running, is_hooked};
 
 /// The size of the stack on which a worker polls, in bytes. The futures of other crates expect about
 /// as much.
@@ -134,7 +134,7 @@ impl Worker {
         };
         outer.come_back();
         if is_hooked() {
-            let why = if has_ended { Leave::Ended } else { Leave::Suspended };
+            let why = if has_ended { LeaveReason::Ended } else { LeaveReason::Suspended };
             leave_first(&own.kept, why, stretch == Stretch::First { in_place: true });
         }
         let is_first = stretch != Stretch::Later;

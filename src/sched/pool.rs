@@ -57,6 +57,8 @@ pub(crate) struct Settings {
     pub(crate) on_deadlock: Option<fn(&Arc<Pool>)>,
     /// For the layers above: this signal makes a dump.
     pub(crate) dump_on_signal: Option<i32>,
+    /// The tasks note themselves as holders of locks, for dumps: see [`park::explains`].
+    pub(crate) explains: bool,
     /// For the layers above: after this time a worker that has not switched is reported.
     pub(crate) watchdog: Option<Duration>,
     /// Called once when all workers have been quiescent for this long, by one of them, outside of

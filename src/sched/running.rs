@@ -11,7 +11,7 @@ use crate::base::sync::atomic::Ordering;
 use crate::coroutine::stack::Stack;
 use crate::coroutine::switch::{Fiber, FiberState, Suspender};
 use crate::park::Intent;
-use crate::task::{self, Header, Kept, Leave, Running, TaskFiber, is_hooked};
+use crate::task::{self, Header, Kept, LeaveReason, Running, TaskFiber, is_hooked};
 
 impl Worker {
     /// Starts a task that was taken out of a queue. Returns whether it has ended, or `None` if a
@@ -100,7 +100,7 @@ impl Worker {
                 if is_hooked() {
                     // SAFETY: C1: it is still at the stack's top.
                     let running = unsafe { stack.head().cast::<Running>().as_ref() };
-                    leave_first(&running.kept, Leave::Ended, in_place);
+                    leave_first(&running.kept, LeaveReason::Ended, in_place);
                 }
                 if !own_size {
                     self.stacks.borrow_mut().give(stack);
@@ -126,7 +126,7 @@ impl Worker {
                     self.unstarted_first.set(true);
                 }
                 if is_hooked() {
-                    leave_first(&running.kept, Leave::Suspended, in_place);
+                    leave_first(&running.kept, LeaveReason::Suspended, in_place);
                 }
                 // SAFETY: T1: it has just switched away.
                 unsafe { self.after(task, intent) };
@@ -160,7 +160,7 @@ impl Worker {
         match state {
             FiberState::Suspended(intent) => {
                 running.open_frames.set(local::with(|local| local.open_frames.get()));
-                running.kept.leave(Leave::Suspended);
+                running.kept.leave(LeaveReason::Suspended);
                 // SAFETY: T1: it has just switched away.
                 unsafe { self.after(task, intent) };
             }
@@ -180,7 +180,7 @@ impl Worker {
         let own_size = header.extra.as_ref().is_some_and(|extra| extra.stack_size.is_some());
         // SAFETY: C1: the stack is still the fiber's, and what lies at its top with it.
         let running = unsafe { &*running };
-        running.kept.leave(Leave::Ended);
+        running.kept.leave(LeaveReason::Ended);
         // SAFETY: T6: entered when it first switched away.
         let entry = unsafe { running.entry() };
         // SAFETY: L3: there since then.
@@ -225,7 +225,7 @@ impl Worker {
         // SAFETY: T1: the root lives as long as its worker.
         let header = unsafe { &*root };
         let kept = &header.running().kept;
-        kept.leave(Leave::Suspended);
+        kept.leave(LeaveReason::Suspended);
         let frames = local::with(|local| {
             local.task.set(ptr::null());
             local.open_frames.replace(0)
@@ -257,7 +257,7 @@ impl Worker {
 #[inline(never)]
 pub(super) fn enter_first(header: &Header, kept: &Kept, in_place: bool) {
     if in_place && let Some(outer) = task::current_header() {
-        outer.running().kept.leave(Leave::Suspended);
+        outer.running().kept.leave(LeaveReason::Suspended);
     }
     if let Some(extra) = &header.extra {
         kept.take_from(&extra.kept);
@@ -269,7 +269,7 @@ pub(super) fn enter_first(header: &Header, kept: &Kept, in_place: bool) {
 /// current task is reported as resumed.
 #[cold]
 #[inline(never)]
-pub(super) fn leave_first(kept: &Kept, why: Leave, in_place: bool) {
+pub(super) fn leave_first(kept: &Kept, why: LeaveReason, in_place: bool) {
     kept.leave(why);
     if in_place && let Some(outer) = task::current_header() {
         outer.running().kept.enter();
@@ -297,7 +297,7 @@ pub(super) fn fail_to_start(task: *const Header, error: &io::Error, in_place: bo
     });
     local::with(|local| local.task.set(before));
     if is_hooked() {
-        leave_first(&kept, Leave::Ended, in_place);
+        leave_first(&kept, LeaveReason::Ended, in_place);
     }
     // SAFETY: T2: the running task's reference.
     unsafe { Header::release(task) };

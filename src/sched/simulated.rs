@@ -445,7 +445,9 @@ impl Worker {
         if self.shared.has_news() {
             self.receive_simulated(simulation);
         }
-        self.timers.ring_exact(clock::common_now());
+        let now = clock::common_now();
+        self.note_moment(now);
+        self.timers.ring_exact(now);
         self.call_wakers();
         simulated::ring_due();
     }

@@ -4,16 +4,16 @@
 #[cfg(feature = "sim")]
 mod in_place;
 
-use std::any::Any;
+use std::any::{Any, type_name};
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr;
 
 use super::blocking::Job;
 use super::worker;
 use crate::base::local;
-use crate::park::{self, Mode, Single, Wait, What};
+use crate::park::{self, About, Mode, Object, Single, Wait, What};
 use crate::task::cancel::CancelNode;
-use crate::task::{self, Kept, Leave};
+use crate::task::{self, Kept, LeaveReason};
 
 /// What a job needs and what it produces, on the stack of its task.
 struct JobFrame<F, T> {
@@ -87,10 +87,11 @@ where
     };
     // From here on, the frame is reached through this pointer alone until the job is over.
     let at = &raw mut frame;
-    let wait = Wait::new(
-        const { &What::ending_by_itself("a closure on a thread that may block") },
-        Mode::Uninterruptible,
-    );
+    let what = const {
+        // SAFETY: O1: the description does not use the object.
+        &unsafe { What::ending_by_itself_about(describe::<F>) }
+    };
+    let wait = Wait::new(what, Mode::Uninterruptible);
     let unblocked = wait.single_unless((), |wait| {
         // SAFETY: U1: the job has not been submitted.
         unsafe { (*at).wait = wait };
@@ -113,6 +114,12 @@ where
         Ok(value) => value,
         Err(payload) => panic::resume_unwind(payload),
     }
+}
+
+/// Describes a wait for a closure by its type, which says in which function it was written.
+fn describe<F>(_: *const (), _: usize) -> (&'static str, About) {
+    let object = Object { text: format!("({})", type_name::<F>()), ..Object::default() };
+    ("a closure on a thread that may block", About::Object(Box::new(object)))
 }
 
 /// Runs a closure on the caller's stack. It is out of line: a closure that has large locals usually
@@ -199,7 +206,7 @@ unsafe fn run_job<F: FnOnce() -> T, T>(data: *const ()) {
     task::hear_of_hook();
     kept.enter();
     let result = panic::catch_unwind(AssertUnwindSafe(closure));
-    kept.leave(Leave::Ended);
+    kept.leave(LeaveReason::Ended);
     task::set_node(ptr::null());
     local::with(|local| local.bindings.set(ptr::null()));
     // SAFETY: U1: the frame waits, and only this thread touches the field until it ends the wait.

@@ -45,7 +45,7 @@ use crate::base::short_trace;
 use crate::base::simulated;
 use crate::base::simulated::Untaken;
 use crate::base::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use crate::park::{Mode, Single, Wait, What};
+use crate::park::{About, Mode, Single, Wait, What};
 use crate::sched;
 use crate::task::cancel::{self, CancelNode, Kind};
 use crate::task::{
@@ -388,7 +388,8 @@ impl ScopeCore {
             return;
         }
         self.home_waits.set(true);
-        let wait = Wait::new(const { &What::new("the tasks of its scope") }, Mode::Uninterruptible);
+        let object = ptr::from_ref(self).cast();
+        let wait = Wait { object, ..Wait::new(&THE_CHILDREN, Mode::Uninterruptible) };
         // An error: the last child has ended meanwhile, so there is nothing to wait for.
         let _ = Wait { at: Some(self.opened_at), ..wait }.single_unless((), |wait| {
             // SAFETY: S5: no WAIT bit is set, so no child reads the slot.
@@ -522,6 +523,23 @@ impl ScopeCore {
         }
         first
     }
+}
+
+/// A scope's wait for its tasks.
+// SAFETY: O1: the object is the scope, which is in a frame around the wait.
+static THE_CHILDREN: What = unsafe { What::about(describe) };
+
+/// Describes a scope's wait for its tasks.
+///
+/// # Safety
+/// O1: `core` is a [`ScopeCore`] whose task waits for it.
+unsafe fn describe(core: *const (), _: usize) -> (&'static str, About) {
+    // SAFETY: O1, the caller's promise. While the scope waits, its children are counted in the word.
+    let word = unsafe { &*core.cast::<ScopeCore>() }.count.load(Ordering::Relaxed);
+    let children = (word & CHILDREN_MASK).saturating_sub(BIAS);
+    let daemons = (word / DAEMON) & (WAIT_CHILDREN / DAEMON - 1);
+    let left = u32::try_from(children + daemons).unwrap_or(u32::MAX);
+    ("the tasks of its scope", About::Scope(core.addr(), left))
 }
 
 #[inline]

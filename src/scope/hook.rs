@@ -132,11 +132,12 @@ impl<H> HookFrame<H> {
 /// How long the worker's own timer may take before it counts as overdue.
 const GRACE: Duration = Duration::from_millis(2);
 
-/// Has the service enforce the nearest time limit around the running code, if there is one, when
+/// Has the service enforce the nearest fixed time limit around the running code, if there is one, when
 /// the worker that should do it is busy. A limit is a timer of its task's worker. If that task is
-/// stuck in a call that does not check for cancellation, the worker does not run its timers.
+/// stuck in a call that does not check for cancellation, the worker does not run its timers. The
+/// service enforces limits that move in any case.
 fn enforce_if_overdue() -> Option<(Alarm, CancelByService)> {
-    let (deadline, node) = task::nearest_deadline()?;
+    let (deadline, node) = task::nearest_fixed_deadline()?;
     let due = deadline.checked_add(GRACE)?;
     // SAFETY: K5: the result is dropped with the hook's frame, and the limit's is further out.
     let request = unsafe { CancelByService::new(node, CancelReason::Deadline) };

@@ -21,6 +21,7 @@
 //! | `join`, `shared_handle` | handles |
 //! | `joinable` | the interface common to both handles, for functions that accept either |
 //! | `deadline`, `shield`, `handle`, `hook` | frames that decide which requests reach their body |
+//! | `section`, `when_cancelled` | what the handles of a frame share, and waiting for its cancellation |
 
 mod builder;
 mod child_panic;
@@ -38,12 +39,14 @@ mod joinable;
 mod lost_panic;
 mod options;
 mod scoped;
+mod section;
 mod shared_handle;
 mod shield;
 mod start;
 mod try_scoped;
 mod waiting;
 mod when;
+mod when_cancelled;
 
 pub use builder::{TaskBuilder, TryTaskBuilder};
 pub use deadline::{Elapsed, timeout, timeout_at, try_timeout};
@@ -57,6 +60,7 @@ pub use shared_handle::SharedHandle;
 pub use shield::{shield, shield_for};
 pub use start::{StartError, Started};
 pub use try_scoped::{TryScope, try_scope};
+pub use when_cancelled::WhenCancelled;
 
 pub(crate) use self::core::ScopeCore;
 pub(crate) use future::PlainFuture;

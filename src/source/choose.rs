@@ -49,15 +49,18 @@
 //!
 //! The models in `loom_models` beside this file have three arms that notify. Those of `channel`
 //! have three arms that hand values over.
+#![expect(unsafe_code, reason = "describes the objects of waits")]
+
 use std::cell::UnsafeCell;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic;
+use std::ptr;
 use std::time::Instant;
 
 use super::arms::{ArmNode, Arms, Pass, Room, Won};
 use crate::base::clock;
 use crate::coroutine::OpenFrame;
-use crate::park::{self, Mode, Outcome, Wait, WaitList, Waiter, What, last_look};
+use crate::park::{self, About, Mode, Object, Outcome, Wait, WaitList, Waiter, What, last_look};
 use crate::task::{self, Cancelled};
 
 /// A set of sources that [`choose`] can wait for.
@@ -85,6 +88,38 @@ pub(crate) trait Choice {
     /// Fetches what the wait brought that ended through `won`. Returns `None` if it was only
     /// notified and another waiter has taken the item.
     fn finish(&self, won: &Won<'_>) -> Option<Self::Output>;
+
+    /// Adds descriptions of the sources, for a dump. It does not wait, and calls no code of the user,
+    /// because the task is parked.
+    fn describe(&self, each: &mut Vec<String>) {
+        let _ = each;
+    }
+}
+
+/// The greatest number of sources that are described.
+const DESCRIBED_MAX: usize = 8;
+
+/// Describes a wait for a choice.
+///
+/// # Safety
+/// O1: `choice` points to a reference to a choice of this type.
+unsafe fn describe<C: Choice + ?Sized>(choice: *const (), _: usize) -> (&'static str, About) {
+    // SAFETY: O1, the caller's promise.
+    let choice = unsafe { *choice.cast::<&C>() };
+    let mut each = Vec::new();
+    choice.describe(&mut each);
+    if each.len() > DESCRIBED_MAX {
+        let more = each.len() - DESCRIBED_MAX;
+        each.truncate(DESCRIBED_MAX);
+        each.push(format!("{more} more"));
+    }
+    let about = if each.is_empty() {
+        About::Nothing
+    } else {
+        let text = format!("({})", each.join(", or "));
+        About::Object(Box::new(Object { text, ..Object::default() }))
+    };
+    ("a source, or one of several", about)
 }
 
 /// The end of a wait.
@@ -236,10 +271,12 @@ impl<C: Choice + ?Sized> Round<'_, C> {
     }
 
     fn go(&mut self, room: &Room) -> Turn<C::Output> {
-        let wait = Wait::new(
-            const { &What::ending_by_itself("a source, or one of several") },
-            Mode::Cancellable,
-        );
+        let what = const {
+            // SAFETY: O1: the object is in a frame around the wait, like the choice.
+            &unsafe { What::ending_by_itself_about(describe::<C>) }
+        };
+        let object = ptr::from_ref(&self.choice).cast();
+        let wait = Wait { object, ..Wait::new(what, Mode::Cancellable) };
         wait.for_many(|waiter| self.go_with(waiter, room))
     }
 

@@ -1,5 +1,6 @@
 //! The trait `Source`.
 
+use std::any::type_name;
 use std::sync::Arc;
 
 use super::arms::{Arms, Pass, Won};
@@ -288,5 +289,9 @@ impl<S: Source + ?Sized> Choice for One<'_, S> {
 
     fn finish(&self, won: &Won<'_>) -> Option<S::Item> {
         self.0.__finish(won)
+    }
+
+    fn describe(&self, each: &mut Vec<String>) {
+        each.push(String::from(type_name::<S>()));
     }
 }

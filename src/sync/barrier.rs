@@ -1,10 +1,14 @@
 //! A barrier at which several tasks or threads wait for each other.
 
-use std::fmt;
+#![expect(unsafe_code, reason = "describes the objects of waits")]
 
-use super::line;
+use std::fmt;
+use std::ptr;
+
+use super::{holder, line};
 use crate::base::sync::SpinLock;
-use crate::park::{Mode, Outcome, Queue, Wait, What, Woken};
+use crate::base::tag::Tag;
+use crate::park::{About, Mode, Outcome, Queue, Wait, What, Woken};
 use crate::task::{self, Cancelled};
 
 /// A barrier: tasks or threads wait at it until a fixed number of parties has arrived. Then all of
@@ -31,6 +35,21 @@ pub struct Barrier {
     /// The number of parties.
     count: usize,
     arrivals: SpinLock<Arrivals>,
+    tag: Tag,
+}
+
+/// A wait for the other parties of a barrier.
+// SAFETY: O1: the object is the barrier, which the wait borrows.
+static THE_OTHERS: What = unsafe { What::about(describe) };
+
+/// # Safety
+/// O1: `barrier` is a [`Barrier`].
+unsafe fn describe(barrier: *const (), _: usize) -> (&'static str, About) {
+    // SAFETY: O1, the caller's promise.
+    let this = unsafe { &*barrier.cast::<Barrier>() };
+    // No code of the user runs under this lock.
+    let state = format!("{} of {} are here", this.arrivals.lock().here, this.count);
+    ("the others at a barrier", holder::about(barrier, &this.tag, &state))
 }
 
 struct Arrivals {
@@ -61,7 +80,7 @@ impl Barrier {
     #[cfg(not(loom))]
     pub const fn new(count: usize) -> Barrier {
         let arrivals = Arrivals { here: 0, generation: 0, line: Queue::new() };
-        Barrier { count, arrivals: SpinLock::new(arrivals) }
+        Barrier { count, arrivals: SpinLock::new(arrivals), tag: Tag::new() }
     }
 
     /// Creates a barrier for `count` parties. If `count <= 1`, [`wait`](Barrier::wait) returns at
@@ -70,7 +89,20 @@ impl Barrier {
     #[cfg(loom)]
     pub fn new(count: usize) -> Barrier {
         let arrivals = Arrivals { here: 0, generation: 0, line: Queue::new() };
-        Barrier { count, arrivals: SpinLock::new(arrivals) }
+        Barrier { count, arrivals: SpinLock::new(arrivals), tag: Tag::new() }
+    }
+
+    /// Gives the barrier a name, which [dumps](crate::diag) show. A barrier that has a name keeps it.
+    ///
+    /// # Examples
+    /// ```
+    /// let start = ecru::sync::Barrier::new(1).named("start");
+    /// assert!(start.wait().unwrap().is_leader());
+    /// ```
+    #[must_use]
+    pub fn named(self, name: impl AsRef<str>) -> Barrier {
+        self.tag.set_name(name.as_ref());
+        self
     }
 
     /// Waits until all parties have arrived.
@@ -108,7 +140,8 @@ impl Barrier {
             return Ok(BarrierWaitResult { is_leader: true });
         }
         let generation = arrivals.generation;
-        let ended = Wait::new(const { &What::new("the others at a barrier") }, mode).in_line(
+        let object = ptr::from_ref(self).cast();
+        let ended = Wait { object, ..Wait::new(&THE_OTHERS, mode) }.in_line(
             arrivals,
             |arrivals| &arrivals.line,
             || (),

@@ -1,12 +1,16 @@
 //! A condition variable.
 
+#![expect(unsafe_code, reason = "describes the objects of waits")]
+
 use std::fmt;
+use std::ptr;
 use std::time::{Duration, Instant};
 
-use super::line;
 use super::mutex::MutexGuard;
+use super::{holder, line};
 use crate::base::clock;
-use crate::park::{Mode, Outcome, Wait, WaitList, What};
+use crate::base::tag::Tag;
+use crate::park::{About, Mode, Outcome, Wait, WaitList, What};
 use crate::task::{self, Cancelled};
 
 /// A condition variable for a [`Mutex`](super::Mutex): a waiter unlocks the mutex until it is
@@ -35,6 +39,19 @@ use crate::task::{self, Cancelled};
 /// ```
 pub struct Condvar {
     line: WaitList,
+    tag: Tag,
+}
+
+/// A wait for a notification.
+// SAFETY: O1: the object is the condition variable, which the wait borrows.
+static A_NOTIFICATION: What = unsafe { What::about(describe) };
+
+/// # Safety
+/// O1: `condvar` is a [`Condvar`].
+unsafe fn describe(condvar: *const (), _: usize) -> (&'static str, About) {
+    // SAFETY: O1, the caller's promise.
+    let this = unsafe { &*condvar.cast::<Condvar>() };
+    ("a notification", holder::about(condvar, &this.tag, ""))
 }
 
 /// The result of a wait with a time limit: whether it timed out.
@@ -56,14 +73,28 @@ impl Condvar {
     #[must_use]
     #[cfg(not(loom))]
     pub const fn new() -> Condvar {
-        Condvar { line: WaitList::new() }
+        Condvar { line: WaitList::new(), tag: Tag::new() }
     }
 
     /// Creates a condition variable without waiters.
     #[must_use]
     #[cfg(loom)]
     pub fn new() -> Condvar {
-        Condvar { line: WaitList::new() }
+        Condvar { line: WaitList::new(), tag: Tag::new() }
+    }
+
+    /// Gives the condition variable a name, which [dumps](crate::diag) show. One that has a name
+    /// keeps it.
+    ///
+    /// # Examples
+    /// ```
+    /// let letters = ecru::sync::Condvar::new().named("letters");
+    /// letters.notify_all();
+    /// ```
+    #[must_use]
+    pub fn named(self, name: impl AsRef<str>) -> Condvar {
+        self.tag.set_name(name.as_ref());
+        self
     }
 
     /// Unlocks the mutex, waits for a notification, and locks the mutex again. A notification that
@@ -195,7 +226,8 @@ impl Condvar {
     ) -> Result<WaitTimeoutResult, Cancelled> {
         line::begin(mode)?;
         let mutex = guard.raw();
-        let wait = Wait { deadline, ..Wait::new(const { &What::new("a notification") }, mode) };
+        let object = ptr::from_ref(self).cast();
+        let wait = Wait { deadline, object, ..Wait::new(&A_NOTIFICATION, mode) };
         // The waiter enters the queue before it unlocks the mutex. A change of the value after
         // that, and the notification that follows it, therefore find this waiter in the queue.
         let ended =

@@ -1,9 +1,14 @@
 //! A latch: waiting until a number of events has happened.
 
-use std::fmt;
+#![expect(unsafe_code, reason = "describes the objects of waits")]
 
+use std::fmt;
+use std::ptr;
+
+use super::holder;
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
-use crate::park::{Mode, Outcome, Wait, WaitList, What};
+use crate::base::tag::Tag;
+use crate::park::{About, Mode, Outcome, Wait, WaitList, What};
 use crate::source::Source;
 use crate::task::{self, Cancelled};
 
@@ -30,6 +35,20 @@ use crate::task::{self, Cancelled};
 pub struct Latch {
     left: AtomicUsize,
     line: WaitList,
+    tag: Tag,
+}
+
+/// A wait for a latch.
+// SAFETY: O1: the object is the latch, which the wait borrows.
+static OPENING: What = unsafe { What::about(describe) };
+
+/// # Safety
+/// O1: `latch` is a [`Latch`].
+unsafe fn describe(latch: *const (), _: usize) -> (&'static str, About) {
+    // SAFETY: O1, the caller's promise.
+    let this = unsafe { &*latch.cast::<Latch>() };
+    let state = format!("{} to go", this.count());
+    ("a latch to open", holder::about(latch, &this.tag, &state))
 }
 
 impl Latch {
@@ -38,7 +57,7 @@ impl Latch {
     #[must_use]
     #[cfg(not(loom))]
     pub const fn new(count: usize) -> Latch {
-        Latch { left: AtomicUsize::new(count), line: WaitList::new() }
+        Latch { left: AtomicUsize::new(count), line: WaitList::new(), tag: Tag::new() }
     }
 
     /// Creates a latch that opens after `count` calls of [`count_down`](Latch::count_down). If
@@ -46,7 +65,20 @@ impl Latch {
     #[must_use]
     #[cfg(loom)]
     pub fn new(count: usize) -> Latch {
-        Latch { left: AtomicUsize::new(count), line: WaitList::new() }
+        Latch { left: AtomicUsize::new(count), line: WaitList::new(), tag: Tag::new() }
+    }
+
+    /// Gives the latch a name, which [dumps](crate::diag) show. A latch that has a name keeps it.
+    ///
+    /// # Examples
+    /// ```
+    /// let ready = ecru::sync::Latch::new(0).named("ready");
+    /// assert!(ready.is_open());
+    /// ```
+    #[must_use]
+    pub fn named(self, name: impl AsRef<str>) -> Latch {
+        self.tag.set_name(name.as_ref());
+        self
     }
 
     /// Decrements the count, and wakes all waiters if it reaches zero. Does nothing if the latch is
@@ -108,7 +140,8 @@ impl Latch {
             if self.is_open() {
                 return Ok(());
             }
-            let wait = Wait::new(const { &What::new("a latch to open") }, Mode::Cancellable);
+            let object = ptr::from_ref(self).cast();
+            let wait = Wait { object, ..Wait::new(&OPENING, Mode::Cancellable) };
             let ended = wait.in_line(line, |line| line, || (), || self.line.lock());
             if let Outcome::Cancelled(line) = ended {
                 drop(line);

@@ -13,8 +13,9 @@
 //! | [`Barrier`] | the arrival of the other parties | yes |
 //! | [`Latch`] | the count reaching zero | yes |
 //! | [`SetOnce`] | a value | yes |
+//! | [`Watch`] | a value that is newer than the last one | yes; [`Watch::update`] is not one |
 //! | [`Pool`] | a value that is lent, such as a connection | yes |
-//! | [`OnceLock`], [`LazyLock`] | a value that another task or thread is computing | no |
+//! | [`OnceLock`], [`LazyLock`], [`Once`] | a value that another task or thread is computing | no |
 //!
 //! A panic poisons nothing, except a [`LazyLock`] whose closure has panicked. Waiters are served in
 //! the order in which they arrived; [`Mutex`] documents its exception. Inside
@@ -24,7 +25,8 @@
 //! The module [`poison`] has the exact signatures of `std`, for code that changes its import and
 //! nothing else.
 //!
-//! [`Semaphore`], [`Notify`], [`Latch`] and [`SetOnce`] are [`Source`](crate::Source)s.
+//! [`Semaphore`], [`Notify`], [`Latch`], [`SetOnce`] and the [`Subscriber`] of a watch are
+//! [`Source`](crate::Source)s.
 
 mod barrier;
 mod condvar;
@@ -33,9 +35,12 @@ mod holder;
 mod latch;
 mod lazy_lock;
 mod line;
+mod mapped;
 mod mutex;
 mod notify;
+mod once;
 mod once_lock;
+mod owned;
 mod permits;
 pub mod poison;
 mod pool;
@@ -43,15 +48,20 @@ mod rwlock;
 mod semaphore;
 mod set_once;
 mod unwind;
+mod watch;
 
 pub use barrier::{Barrier, BarrierWaitResult};
 pub use condvar::{Condvar, WaitTimeoutResult};
 pub use latch::Latch;
 pub use lazy_lock::LazyLock;
+pub use mapped::{MappedMutexGuard, MappedRwLockReadGuard, MappedRwLockWriteGuard};
 pub use mutex::{Mutex, MutexGuard, TryLockError};
 pub use notify::Notify;
+pub use once::Once;
 pub use once_lock::OnceLock;
+pub use owned::{OwnedMutexGuard, OwnedRwLockReadGuard, OwnedRwLockWriteGuard};
 pub use pool::{Pool, PoolBuilder, PoolError, Pooled};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use semaphore::{Permit, Semaphore, TryAcquireError};
 pub use set_once::SetOnce;
+pub use watch::{Subscriber, Watch};

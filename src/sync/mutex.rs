@@ -5,8 +5,8 @@
 //! there may be waiters in one of the two queues, so an unlock has to look. The queues have a lock
 //! of their own, the *inner* lock. `WAITERS` changes only while the inner lock is held.
 //!
-//! In a simulation there is a third bit, `NOTED`: the [`holder`] is stored with the
-//! simulation. The holder sets it, and `unlock` clears it.
+//! There is a third bit, `NOTED`: the [`holder`] is noted in the lock's tag. The holder sets it, and
+//! `unlock` clears it.
 //!
 //! # Protocol
 //! ```text
@@ -35,27 +35,24 @@ use std::ops::{Deref, DerefMut};
 use std::ptr;
 use std::thread;
 
-#[cfg(feature = "sim")]
 use super::holder;
-use super::holder::Holder;
 use super::line;
-use crate::base::simulated;
 use crate::base::sync::SpinLock;
 use crate::base::sync::atomic::{AtomicU32, Ordering};
+use crate::base::tag::Tag;
 use crate::coroutine::panics;
-use crate::park::{self, About, Mode, Outcome, Queue, Role, Wait, What, Woken};
+use crate::park::{self, About, Mode, Object, Outcome, Queue, Role, Wait, What, Woken};
 use crate::task::{self, Cancelled};
 
 const LOCKED: u32 = 1;
 const WAITERS: u32 = 2;
-#[cfg(feature = "sim")]
 const NOTED: u32 = 4;
 
 /// The lock without the value.
 pub(super) struct RawMutex {
-    holder: Holder,
     word: AtomicU32,
     lines: SpinLock<Lines>,
+    tag: Tag,
 }
 
 struct Lines {
@@ -89,20 +86,12 @@ const SPINS: u32 = 0;
 impl RawMutex {
     #[cfg(not(loom))]
     const fn new() -> RawMutex {
-        RawMutex {
-            holder: Holder::new(),
-            word: AtomicU32::new(0),
-            lines: SpinLock::new(Lines::new()),
-        }
+        RawMutex { word: AtomicU32::new(0), lines: SpinLock::new(Lines::new()), tag: Tag::new() }
     }
 
     #[cfg(loom)]
     fn new() -> RawMutex {
-        RawMutex {
-            holder: Holder::new(),
-            word: AtomicU32::new(0),
-            lines: SpinLock::new(Lines::new()),
-        }
+        RawMutex { word: AtomicU32::new(0), lines: SpinLock::new(Lines::new()), tag: Tag::new() }
     }
 
     #[inline]
@@ -115,11 +104,13 @@ impl RawMutex {
         if !self.try_lock() {
             self.lock_surely();
         }
-        self.holder.set();
+        if cfg!(debug_assertions) {
+            self.note();
+        }
     }
 
-    /// Locks where a call that may wait needs a closer look: in a simulation, for example. Inside
-    /// `no_suspend` the call is refused.
+    /// Locks where a call that may wait needs a closer look, or where holders are noted: in a
+    /// simulation, for example. Inside `no_suspend` the call is refused.
     #[cold]
     #[inline(never)]
     #[track_caller]
@@ -131,14 +122,12 @@ impl RawMutex {
         self.note();
     }
 
-    /// Records that the caller has acquired the lock.
+    /// Records that the caller has acquired the lock, where that is of use.
     #[inline]
     #[track_caller]
     fn note(&self) {
-        self.holder.set();
-        #[cfg(feature = "sim")]
-        if simulated::is_simulated() {
-            holder::note(self.address());
+        if park::explains() {
+            holder::note(&self.tag);
             self.word.fetch_or(NOTED, Ordering::Relaxed);
         }
     }
@@ -257,7 +246,6 @@ impl RawMutex {
     /// Release: pairs with the acquire of the next lock holder.
     #[inline]
     pub(super) fn unlock(&self) {
-        self.holder.clear();
         let unlocked = self.word.compare_exchange(LOCKED, 0, Ordering::Release, Ordering::Relaxed);
         if unlocked.is_err() {
             self.unlock_slowly();
@@ -266,9 +254,8 @@ impl RawMutex {
 
     #[cold]
     fn unlock_slowly(&self) {
-        #[cfg(feature = "sim")]
         if self.word.load(Ordering::Relaxed) & NOTED != 0 {
-            simulated::forget_holder(self.address());
+            self.tag.release_all();
         }
         let mut woken = Woken::none();
         let lines = self.lines.lock();
@@ -295,14 +282,9 @@ static A_LOCK: What = unsafe { What::about(describe) };
 unsafe fn describe(mutex: *const (), _: usize) -> (&'static str, About) {
     // SAFETY: O1, the caller's promise.
     let raw = unsafe { &*mutex.cast::<RawMutex>() };
-    let name = simulated::object_name(mutex);
-    #[cfg(feature = "sim")]
-    if raw.word.load(Ordering::Relaxed) & NOTED != 0
-        && let Some(holder) = holder::describe_noted(mutex)
-    {
-        return ("a lock", About::Object(format!("({name}){holder}")));
-    }
-    ("a lock", raw.holder.describe(&name))
+    let object = holder::describe(mutex, &raw.tag, "");
+    let holds = raw.tag.holds();
+    ("a lock", About::Object(Box::new(Object { holds, holders: Some(1), ..object })))
 }
 
 /// A mutual exclusion lock around a value.
@@ -355,6 +337,19 @@ impl<T> Mutex<T> {
     #[cfg(loom)]
     pub fn new(value: T) -> Mutex<T> {
         Mutex { raw: RawMutex::new(), value: UnsafeCell::new(value) }
+    }
+
+    /// Gives the mutex a name, which [dumps](crate::diag) show. A mutex that has a name keeps it.
+    ///
+    /// # Examples
+    /// ```
+    /// let balance = ecru::sync::Mutex::new(0).named("balance");
+    /// *balance.lock() += 1;
+    /// ```
+    #[must_use]
+    pub fn named(self, name: impl AsRef<str>) -> Mutex<T> {
+        self.raw.tag.set_name(name.as_ref());
+        self
     }
 
     /// Returns the value.
@@ -444,6 +439,14 @@ impl<T: ?Sized> Mutex<T> {
     /// place.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
+    }
+
+    pub(super) fn raw(&self) -> &RawMutex {
+        &self.raw
+    }
+
+    pub(super) fn value(&self) -> &UnsafeCell<T> {
+        &self.value
     }
 
     /// Makes the guard after the lock has been taken.

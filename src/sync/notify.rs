@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::permits::Permits;
+use super::permits::{A_NOTIFICATION, Permits};
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
 use crate::park::WaitList;
 use crate::source::{Arms, Missed, Source, Won};
@@ -49,6 +49,19 @@ impl Notify {
         Notify { permits: Permits::new(0), calls: AtomicUsize::new(0) }
     }
 
+    /// Gives this object a name, which [dumps](crate::diag) show. An object that has a name keeps it.
+    ///
+    /// # Examples
+    /// ```
+    /// let news = ecru::sync::Notify::new().named("news");
+    /// news.notify_one();
+    /// ```
+    #[must_use]
+    pub fn named(self, name: impl AsRef<str>) -> Notify {
+        self.permits.tag.set_name(name.as_ref());
+        self
+    }
+
     /// Waits for a notification and takes it.
     ///
     /// # Errors
@@ -72,7 +85,7 @@ impl Notify {
     #[inline]
     #[track_caller]
     pub fn wait(&self) -> Result<(), Cancelled> {
-        self.permits.acquire(1)
+        self.permits.acquire(1, &A_NOTIFICATION)
     }
 
     /// Notifies the waiter that has waited longest. If there is no waiter, the notification is

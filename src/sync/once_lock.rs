@@ -23,7 +23,8 @@ use super::line;
 use crate::base::simulated;
 use crate::base::sync::SpinLock;
 use crate::base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use crate::park::{About, Mode, Outcome, Queue, Wait, What, Woken};
+use crate::base::tag::Hold;
+use crate::park::{About, Mode, Object, Outcome, Queue, Wait, What, Woken};
 use crate::task::{self, Cancelled};
 
 const EMPTY: u32 = 0;
@@ -78,12 +79,13 @@ static A_VALUE: What = unsafe { What::about(describe) };
 unsafe fn describe(maker: *const (), _: usize) -> (&'static str, About) {
     // SAFETY: O1, the caller's promise.
     let identity = unsafe { &*maker.cast::<AtomicU64>() }.load(Ordering::Relaxed);
-    let by = task::task_of(identity).map(|task| format!(", by task {task}"));
-    let by = by.unwrap_or_default();
-    (
-        "a value to be made",
-        About::Held(format!("({}){by}", simulated::object_name(maker)), identity),
-    )
+    let object = Object {
+        text: format!("({})", simulated::object_name(maker)),
+        holds: if identity == 0 { Vec::new() } else { vec![Hold::of(identity)] },
+        holders: Some(1),
+        ..Object::default()
+    };
+    ("a value to be made", About::Object(Box::new(object)))
 }
 
 struct Lines {

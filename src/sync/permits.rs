@@ -19,18 +19,22 @@
 //! | `Take` | an arm of a select or race | its permit in `reserved`; if 0, it looks again |
 //! | `Notify` | a source written by a user | nothing; one permit is left free for it |
 //!
+//! Once the permits are *closed*, waits for permits alone are refused, and `WAITERS` stays set, so
+//! that every operation sees that under the queue's lock.
+//!
 //! A notification through the wait list grants no permit. A source written by a user can only be
 //! told to look again.
 #![expect(unsafe_code, reason = "registers nodes of waits")]
 
 use std::ptr;
 
-use super::line;
+use super::{holder, line};
 use crate::base::sync::QueueGuard;
-use crate::base::sync::atomic::{AtomicUsize, Ordering};
-use crate::park::{Mode, Outcome, Queue, Role, Wait, WaitList, What, Woken};
+use crate::base::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::base::tag::Tag;
+use crate::park::{About, Mode, Needs, Object, Outcome, Queue, Role, Wait, WaitList, What, Woken};
 use crate::source::{Arms, Pass, Won};
-use crate::task::{self, Cancelled};
+use crate::task::{self, CancelReason, Cancelled};
 
 const WAITERS: usize = 1;
 const ONE: usize = 2;
@@ -45,12 +49,51 @@ pub(super) const MAX: usize = usize::MAX >> 3;
 pub(super) struct Permits {
     word: AtomicUsize,
     line: WaitList,
+    /// Written under the queue's lock.
+    closed: AtomicBool,
+    /// The name, and what has taken the permits.
+    pub(super) tag: Tag,
+}
+
+/// Why permits were not taken at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    TooFew,
+    Closed,
+}
+
+/// A wait for permits of a semaphore.
+// SAFETY: O1: the object is the permits, which the wait borrows.
+pub(super) static A_PERMIT: What = unsafe { What::about(describe_permits) };
+
+/// A wait for a notification, which a permit stands for.
+// SAFETY: O1: the object is the permits, which the wait borrows.
+pub(super) static A_NOTIFICATION: What = unsafe { What::about(describe_notification) };
+
+/// # Safety
+/// O1: `permits` is a [`Permits`].
+unsafe fn describe_permits(permits: *const (), count: usize) -> (&'static str, About) {
+    // SAFETY: O1, the caller's promise.
+    let this = unsafe { &*permits.cast::<Permits>() };
+    let wanted = if count == 1 { String::new() } else { format!("{count} wanted, ") };
+    let state = format!("{wanted}{} free", this.free());
+    let object = holder::describe(permits, &this.tag, &state);
+    let holds = this.tag.holds();
+    ("a permit", About::Object(Box::new(Object { holds, needs: Needs::Some, ..object })))
+}
+
+/// # Safety
+/// O1: as [`describe_permits`].
+unsafe fn describe_notification(permits: *const (), _: usize) -> (&'static str, About) {
+    // SAFETY: O1, the caller's promise.
+    let this = unsafe { &*permits.cast::<Permits>() };
+    ("a notification", holder::about(permits, &this.tag, ""))
 }
 
 /// The permits while the queue's lock is held and `WAITERS` is set. Dropping it writes the number
 /// of free permits back.
 struct Locked<'a> {
-    word: &'a AtomicUsize,
+    permits: &'a Permits,
     free: usize,
     queue: QueueGuard<'a, Queue>,
 }
@@ -58,12 +101,22 @@ struct Locked<'a> {
 impl Permits {
     #[cfg(not(loom))]
     pub(super) const fn new(free: usize) -> Permits {
-        Permits { word: AtomicUsize::new(free * ONE), line: WaitList::new() }
+        Permits {
+            word: AtomicUsize::new(free * ONE),
+            line: WaitList::new(),
+            closed: AtomicBool::new(false),
+            tag: Tag::new(),
+        }
     }
 
     #[cfg(loom)]
     pub(super) fn new(free: usize) -> Permits {
-        Permits { word: AtomicUsize::new(free * ONE), line: WaitList::new() }
+        Permits {
+            word: AtomicUsize::new(free * ONE),
+            line: WaitList::new(),
+            closed: AtomicBool::new(false),
+            tag: Tag::new(),
+        }
     }
 
     pub(super) fn line(&self) -> &WaitList {
@@ -78,46 +131,76 @@ impl Permits {
     fn lock(&self) -> Locked<'_> {
         let queue = self.line.lock();
         let free = self.word.fetch_or(WAITERS, Ordering::Acquire) / ONE;
-        Locked { word: &self.word, free, queue }
+        Locked { permits: self, free, queue }
     }
 
     /// Acquire, like [`Permits::lock`].
     #[inline]
-    pub(super) fn try_acquire(&self, count: usize) -> bool {
+    pub(super) fn try_acquire(&self, count: usize) -> Result<(), Refused> {
         let mut word = self.word.load(Ordering::Relaxed);
         while word & WAITERS == 0 {
             if word / ONE < count {
-                return false;
+                return Err(Refused::TooFew);
             }
             let next = word - count * ONE;
             match self.word.compare_exchange_weak(word, next, Ordering::Acquire, Ordering::Relaxed)
             {
-                Ok(_) => return true,
+                Ok(_) => return Ok(()),
                 Err(seen) => word = seen,
             }
         }
-        self.lock().take(count)
+        let mut locked = self.lock();
+        if self.is_closed() {
+            Err(Refused::Closed)
+        } else if locked.take(count) {
+            Ok(())
+        } else {
+            Err(Refused::TooFew)
+        }
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    /// Refuses waits for permits alone from now on, and ends the present ones.
+    pub(super) fn close(&self) {
+        let mut woken = Woken::none();
+        let locked = self.lock();
+        self.closed.store(true, Ordering::Relaxed);
+        // They look again, and find that the permits are closed. On the way they give back what
+        // they have.
+        locked.queue.look_again_if(Role::Slot, &mut woken);
+        drop(locked);
     }
 
     /// Takes one permit, for a source whose node may be in the queue without `WAITERS` being set.
     /// If no permit is free, this sets the bit, so the next release finds the node in the queue.
     pub(super) fn try_take(&self) -> bool {
-        self.lock().take(1)
+        let mut locked = self.lock();
+        !self.is_closed() && locked.take(1)
     }
 
+    /// Waits for permits. If they are closed, the wait counts as cancelled on request.
     #[inline]
     #[track_caller]
-    pub(super) fn acquire(&self, count: usize) -> Result<(), Cancelled> {
+    pub(super) fn acquire(&self, count: usize, what: &'static What) -> Result<(), Cancelled> {
         task::begin_wait()?;
-        if self.try_acquire(count) { Ok(()) } else { self.acquire_slowly(count) }
+        match self.try_acquire(count) {
+            Ok(()) => Ok(()),
+            Err(_) => self.acquire_slowly(count, what),
+        }
     }
 
     #[cold]
     #[track_caller]
-    fn acquire_slowly(&self, count: usize) -> Result<(), Cancelled> {
+    fn acquire_slowly(&self, count: usize, what: &'static What) -> Result<(), Cancelled> {
         loop {
             let mut woken = Woken::none();
             let mut locked = self.lock();
+            if self.is_closed() {
+                return Err(Cancelled::new(CancelReason::Explicit));
+            }
             // Permits may be free although there are waiters, because a notified source has left
             // them.
             locked.serve(&mut woken);
@@ -128,7 +211,9 @@ impl Permits {
             let wait = Wait {
                 role: Role::Slot,
                 tag: count,
-                ..Wait::new(const { &What::new("a permit or a notification") }, Mode::Cancellable)
+                object: ptr::from_ref(self).cast(),
+                detail: count,
+                ..Wait::new(what, Mode::Cancellable)
             };
             let outcome = wait.registered(
                 locked,
@@ -242,6 +327,9 @@ impl Permits {
             Pass::Notify => {}
             Pass::Take => {
                 let locked = self.lock();
+                if self.is_closed() {
+                    return;
+                }
                 if locked.queue.is_empty() && locked.free != 0 {
                     drop(locked);
                     arms.set_ready();
@@ -290,6 +378,9 @@ impl Locked<'_> {
 
     /// Gives the free permits to the waiters in the queue.
     fn serve(&mut self, woken: &mut Woken) {
+        if self.permits.is_closed() {
+            return;
+        }
         // Permits that stay free for notified sources, which look again.
         let mut left = 0;
         while self.free > left {
@@ -323,8 +414,9 @@ impl Locked<'_> {
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        let waiters = if self.queue.is_empty() { 0 } else { WAITERS };
-        self.word.store((self.free * ONE) | waiters, Ordering::Release);
+        let looked_at = !self.queue.is_empty() || self.permits.is_closed();
+        let waiters = if looked_at { WAITERS } else { 0 };
+        self.permits.word.store((self.free * ONE) | waiters, Ordering::Release);
     }
 }
 

@@ -6,8 +6,8 @@
 //! queue. Two changes are then still made to the word without the queue's lock: a reader that is
 //! not the last one unlocks, and a writer becomes a reader.
 //!
-//! In a simulation there is another bit, `NOTED`: the writer is the [`holder`] that is
-//! stored with the simulation. The writer sets and clears it.
+//! There is another bit, `NOTED`: some [`holder`]s are noted in the lock's tag. A holder sets it when
+//! it has noted itself. The writer clears it. Readers leave it, and forget themselves.
 //!
 //! # Protocol
 //! A caller that cannot acquire the lock sets `WAITERS` and enters the queue. If `WAITERS` is set,
@@ -23,28 +23,24 @@ use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::ptr;
 
-#[cfg(feature = "sim")]
 use super::holder;
-use super::holder::Holder;
 use super::line;
 use super::mutex::TryLockError;
-use crate::base::simulated;
 use crate::base::sync::SpinLock;
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
-use crate::park::{self, About, Mode, Outcome, Queue, Role, Wait, What, Woken};
+use crate::base::tag::Tag;
+use crate::park::{self, About, Mode, Object, Outcome, Queue, Role, Wait, What, Woken};
 use crate::task::{self, Cancelled};
 
 const WRITER: usize = 1;
 const WAITERS: usize = 2;
-const READER: usize = 4;
-/// The largest bit. It is set only together with `WRITER`.
-#[cfg(feature = "sim")]
-const NOTED: usize = 1 << (usize::BITS - 1);
+const NOTED: usize = 4;
+const READER: usize = 8;
 
 /// The kind of access that a waiter wants. Its number is the data of the waiter's node in the
 /// queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Access {
+pub(super) enum Access {
     Read = READER as isize,
     Write = WRITER as isize,
 }
@@ -55,36 +51,27 @@ impl Access {
     fn fits(self, word: usize) -> bool {
         match self {
             Access::Read => word & WRITER == 0,
-            Access::Write => word & !WAITERS == 0,
+            Access::Write => word & !(WAITERS | NOTED) == 0,
         }
     }
 }
 
 /// The lock without the value.
-struct RawRwLock {
-    /// The writer.
-    holder: Holder,
+pub(super) struct RawRwLock {
     word: AtomicUsize,
     line: SpinLock<Queue>,
+    tag: Tag,
 }
 
 impl RawRwLock {
     #[cfg(not(loom))]
     const fn new() -> RawRwLock {
-        RawRwLock {
-            holder: Holder::new(),
-            word: AtomicUsize::new(0),
-            line: SpinLock::new(Queue::new()),
-        }
+        RawRwLock { word: AtomicUsize::new(0), line: SpinLock::new(Queue::new()), tag: Tag::new() }
     }
 
     #[cfg(loom)]
     fn new() -> RawRwLock {
-        RawRwLock {
-            holder: Holder::new(),
-            word: AtomicUsize::new(0),
-            line: SpinLock::new(Queue::new()),
-        }
+        RawRwLock { word: AtomicUsize::new(0), line: SpinLock::new(Queue::new()), tag: Tag::new() }
     }
 
     #[inline]
@@ -97,13 +84,13 @@ impl RawRwLock {
         if !self.try_lock(access) {
             self.lock_surely(access);
         }
-        if access == Access::Write {
-            self.holder.set();
+        if cfg!(debug_assertions) {
+            self.note();
         }
     }
 
-    /// Locks where a call that may wait needs a closer look: in a simulation, for example. Inside
-    /// `no_suspend` the call is refused.
+    /// Locks where a call that may wait needs a closer look, or where holders are noted: in a
+    /// simulation, for example. Inside `no_suspend` the call is refused.
     #[cold]
     #[inline(never)]
     #[track_caller]
@@ -112,7 +99,7 @@ impl RawRwLock {
         if !self.try_lock(access) {
             self.lock_surely(access);
         }
-        self.note(access);
+        self.note();
     }
 
     #[inline]
@@ -122,21 +109,17 @@ impl RawRwLock {
         if !self.try_lock(access) {
             self.lock_slowly(access, Mode::Cancellable)?;
         }
-        self.note(access);
+        self.note();
         Ok(())
     }
 
-    /// Records that the caller has acquired the lock.
+    /// Records that the caller has acquired the lock, where that is of use.
     #[inline]
     #[track_caller]
-    fn note(&self, access: Access) {
-        if access == Access::Write {
-            self.holder.set();
-            #[cfg(feature = "sim")]
-            if simulated::is_simulated() {
-                holder::note(self.address());
-                self.word.fetch_or(NOTED, Ordering::Relaxed);
-            }
+    fn note(&self) {
+        if park::explains() {
+            holder::note(&self.tag);
+            self.word.fetch_or(NOTED, Ordering::Relaxed);
         }
     }
 
@@ -145,11 +128,10 @@ impl RawRwLock {
     }
 
     /// Forgets the writer, which is about to release the lock, if it has been recorded.
-    #[cfg(feature = "sim")]
     #[cold]
     fn forget_if_noted(&self) {
         if self.word.load(Ordering::Relaxed) & NOTED != 0 {
-            simulated::forget_holder(self.address());
+            self.tag.release_all();
             self.word.fetch_and(!NOTED, Ordering::Relaxed);
         }
     }
@@ -240,9 +222,8 @@ impl RawRwLock {
 
     /// Release: pairs with the acquire of the next holder.
     #[inline]
-    fn unlock(&self, access: Access) {
+    pub(super) fn unlock(&self, access: Access) {
         if access == Access::Write {
-            self.holder.clear();
             // A writer is alone.
             let unlocked =
                 self.word.compare_exchange(WRITER, 0, Ordering::Release, Ordering::Relaxed);
@@ -252,6 +233,9 @@ impl RawRwLock {
             return;
         }
         let mut word = self.word.load(Ordering::Relaxed);
+        if word & NOTED != 0 {
+            holder::forget_own(&self.tag);
+        }
         while word & WAITERS == 0 || word >= 2 * READER {
             let next = word - access as usize;
             match self.word.compare_exchange_weak(word, next, Ordering::Release, Ordering::Relaxed)
@@ -265,8 +249,9 @@ impl RawRwLock {
 
     #[cold]
     fn unlock_slowly(&self, access: Access) {
-        #[cfg(feature = "sim")]
-        self.forget_if_noted();
+        if access == Access::Write {
+            self.forget_if_noted();
+        }
         let mut woken = Woken::none();
         let line = self.line.lock();
         // Acquire as well: the last reader sees what the other readers did, on behalf of the waiter
@@ -278,8 +263,6 @@ impl RawRwLock {
 
     /// Turns the writer into a reader, and admits the waiting readers whose turn it is.
     fn downgrade(&self) {
-        self.holder.clear();
-        #[cfg(feature = "sim")]
         self.forget_if_noted();
         let before = self.word.fetch_add(READER - WRITER, Ordering::Release);
         if before & WAITERS != 0 {
@@ -303,23 +286,15 @@ unsafe fn describe(lock: *const (), _: usize) -> (&'static str, About) {
     // SAFETY: O1, the caller's promise.
     let raw = unsafe { &*lock.cast::<RawRwLock>() };
     let word = raw.word.load(Ordering::Relaxed);
-    let name = simulated::object_name(lock);
-    #[cfg(feature = "sim")]
-    let (word, noted) = {
-        let is_noted = word & NOTED != 0;
-        (word & !NOTED, if is_noted { holder::describe_noted(lock) } else { None })
+    let (state, holders) = match word / READER {
+        0 if word & WRITER == 0 => (String::new(), 0),
+        0 => (String::from("a writer has it"), 1),
+        1 => (String::from("a reader has it"), 1),
+        readers => (format!("{readers} readers have it"), readers),
     };
-    #[cfg(not(feature = "sim"))]
-    let noted = None;
-    let holders = match word / READER {
-        0 => match noted {
-            Some(holder) => holder,
-            None => return ("a lock", raw.holder.describe(&name)),
-        },
-        1 => String::from(", which a reader has"),
-        readers => format!(", which {readers} readers have"),
-    };
-    ("a lock", About::Object(format!("({name}){holders}")))
+    let object = holder::describe(lock, &raw.tag, &state);
+    let holds = if holders == 0 { Vec::new() } else { raw.tag.holds() };
+    ("a lock", About::Object(Box::new(Object { holds, holders: Some(holders), ..object })))
 }
 
 /// A lock around a value that allows one writer or any number of readers at a time.
@@ -364,6 +339,19 @@ impl<T> RwLock<T> {
     #[cfg(loom)]
     pub fn new(value: T) -> RwLock<T> {
         RwLock { raw: RawRwLock::new(), value: UnsafeCell::new(value) }
+    }
+
+    /// Gives the lock a name, which [dumps](crate::diag) show. A lock that has a name keeps it.
+    ///
+    /// # Examples
+    /// ```
+    /// let settings = ecru::sync::RwLock::new(7).named("settings");
+    /// assert_eq!(*settings.read(), 7);
+    /// ```
+    #[must_use]
+    pub fn named(self, name: impl AsRef<str>) -> RwLock<T> {
+        self.raw.tag.set_name(name.as_ref());
+        self
     }
 
     /// Returns the value.
@@ -420,12 +408,13 @@ impl<T: ?Sized> RwLock<T> {
     /// # Cancellation
     /// This is not a cancellation point.
     #[inline]
+    #[track_caller]
     pub fn try_read(&self) -> Result<RwLockReadGuard<'_, T>, TryLockError> {
-        if self.raw.try_lock(Access::Read) {
-            Ok(self.read_guard())
-        } else {
-            Err(TryLockError::WouldBlock)
+        if !self.raw.try_lock(Access::Read) {
+            return Err(TryLockError::WouldBlock);
         }
+        self.raw.note();
+        Ok(self.read_guard())
     }
 
     /// Acquires the exclusive lock. Waits for the current holders and behind waiters that arrived
@@ -488,7 +477,7 @@ impl<T: ?Sized> RwLock<T> {
         if !self.raw.try_lock(Access::Write) {
             return Err(TryLockError::WouldBlock);
         }
-        self.raw.note(Access::Write);
+        self.raw.note();
         Ok(self.write_guard())
     }
 
@@ -496,6 +485,14 @@ impl<T: ?Sized> RwLock<T> {
     /// place.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
+    }
+
+    pub(super) fn raw(&self) -> &RawRwLock {
+        &self.raw
+    }
+
+    pub(super) fn value(&self) -> &UnsafeCell<T> {
+        &self.value
     }
 
     /// Makes the guard after a shared lock has been acquired.
@@ -546,6 +543,12 @@ pub struct RwLockReadGuard<'a, T: ?Sized> {
 // SAFETY: Y1: a shared guard gives only shared access to the value.
 unsafe impl<T: ?Sized + Sync> Sync for RwLockReadGuard<'_, T> {}
 
+impl<'a, T: ?Sized> RwLockReadGuard<'a, T> {
+    pub(super) fn raw(&self) -> &'a RawRwLock {
+        &self.lock.raw
+    }
+}
+
 impl<T: ?Sized> Deref for RwLockReadGuard<'_, T> {
     type Target = T;
 
@@ -576,6 +579,10 @@ pub struct RwLockWriteGuard<'a, T: ?Sized> {
 unsafe impl<T: ?Sized + Sync> Sync for RwLockWriteGuard<'_, T> {}
 
 impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
+    pub(super) fn raw(&self) -> &'a RawRwLock {
+        &self.lock.raw
+    }
+
     /// Turns the exclusive lock into a shared one, without another writer in between.
     ///
     /// # Examples

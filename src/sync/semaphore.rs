@@ -4,8 +4,9 @@ use std::error;
 use std::fmt;
 use std::sync::Arc;
 
-use super::permits::{self, Permits};
-use crate::park::WaitList;
+use super::holder;
+use super::permits::{self, A_PERMIT, Permits, Refused};
+use crate::park::{self, WaitList};
 use crate::source::{Arms, Source, Won};
 use crate::task::Cancelled;
 
@@ -61,10 +62,25 @@ impl Semaphore {
         Semaphore { permits: Arc::new(Permits::new(permits)) }
     }
 
+    /// Gives the semaphore a name, which [dumps](crate::diag) show. A semaphore that has a name
+    /// keeps it.
+    ///
+    /// # Examples
+    /// ```
+    /// let uploads = ecru::sync::Semaphore::new(3).named("uploads");
+    /// assert_eq!(uploads.available_permits(), 3);
+    /// ```
+    #[must_use]
+    pub fn named(self, name: impl AsRef<str>) -> Semaphore {
+        self.permits.tag.set_name(name.as_ref());
+        self
+    }
+
     /// Waits for a permit.
     ///
     /// # Errors
-    /// Returns [`Cancelled`] if the wait is cancelled.
+    /// Returns [`Cancelled`] if the wait is cancelled, or the semaphore is
+    /// [closed](Semaphore::close).
     ///
     /// # Panics
     /// Panics if called inside [`no_suspend`](crate::no_suspend).
@@ -113,14 +129,14 @@ impl Semaphore {
             count <= Semaphore::MAX_PERMITS,
             "{count} permits can never be free; the maximum is `Semaphore::MAX_PERMITS`"
         );
-        self.permits.acquire(count)?;
+        self.permits.acquire(count, &A_PERMIT)?;
         Ok(self.permit(count))
     }
 
     /// Takes a permit if one is free. Never waits.
     ///
     /// # Errors
-    /// Returns [`TryAcquireError`] if no permit is free.
+    /// Returns [`TryAcquireError`] if no permit is free, or the semaphore is closed.
     ///
     /// # Cancellation
     /// This is not a cancellation point.
@@ -131,6 +147,7 @@ impl Semaphore {
     /// assert!(none.try_acquire().is_err());
     /// ```
     #[inline]
+    #[track_caller]
     pub fn try_acquire(&self) -> Result<Permit, TryAcquireError> {
         self.try_acquire_many(1)
     }
@@ -138,16 +155,44 @@ impl Semaphore {
     /// Takes `count` permits if they are free. Never waits.
     ///
     /// # Errors
-    /// Returns [`TryAcquireError`] if fewer are free.
+    /// Returns [`TryAcquireError`] if fewer are free, or the semaphore is closed.
     ///
     /// # Cancellation
     /// This is not a cancellation point.
+    #[track_caller]
     pub fn try_acquire_many(&self, count: usize) -> Result<Permit, TryAcquireError> {
-        if self.permits.try_acquire(count) {
-            Ok(self.permit(count))
-        } else {
-            Err(TryAcquireError::NoPermits)
+        match self.permits.try_acquire(count) {
+            Ok(()) => Ok(self.permit(count)),
+            Err(Refused::TooFew) => Err(TryAcquireError::NoPermits),
+            Err(Refused::Closed) => Err(TryAcquireError::Closed),
         }
+    }
+
+    /// Closes the semaphore for good: it grants no more permits. Present and later calls that wait
+    /// for permits return [`Cancelled`] with the reason
+    /// [`Explicit`](crate::CancelReason::Explicit), although their tasks are not cancelled. As a
+    /// [`Source`] it never has an item again. Permits that have been granted stay valid.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::sync::{Semaphore, TryAcquireError};
+    ///
+    /// let gate = Semaphore::new(0);
+    /// std::thread::scope(|s| {
+    ///     let waiting = s.spawn(|| gate.acquire().is_err());
+    ///     gate.close();
+    ///     assert!(waiting.join().unwrap());
+    /// });
+    /// assert_eq!(gate.try_acquire().unwrap_err(), TryAcquireError::Closed);
+    /// ```
+    pub fn close(&self) {
+        self.permits.close();
+    }
+
+    /// Returns whether the semaphore has been [closed](Semaphore::close).
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.permits.is_closed()
     }
 
     /// Returns the number of free permits. Permits that are reserved for a waiter that wants more
@@ -174,8 +219,11 @@ impl Semaphore {
     }
 
     /// Makes the handle of permits that have been taken.
+    #[inline]
+    #[track_caller]
     fn permit(&self, count: usize) -> Permit {
-        Permit { permits: Arc::clone(&self.permits), count }
+        let note = if park::explains() { holder::note(&self.permits.tag) } else { 0 };
+        Permit { permits: Arc::clone(&self.permits), count, note }
     }
 }
 
@@ -211,6 +259,8 @@ impl Source for Semaphore {
 pub struct Permit {
     permits: Arc<Permits>,
     count: usize,
+    /// The number of the note about its holder, or 0.
+    note: u32,
 }
 
 impl Permit {
@@ -232,6 +282,27 @@ impl Permit {
         self.count = 0;
     }
 
+    /// Adds the permits of `other` to these.
+    ///
+    /// # Panics
+    /// Panics if `other` is of another semaphore. `other` is given back then.
+    ///
+    /// # Examples
+    /// ```
+    /// let five = ecru::sync::Semaphore::new(5);
+    /// let mut all = five.acquire_many(3).unwrap();
+    /// all.merge(five.acquire().unwrap());
+    /// assert_eq!((all.count(), five.available_permits()), (4, 1));
+    /// ```
+    #[track_caller]
+    pub fn merge(&mut self, mut other: Permit) {
+        assert!(
+            Arc::ptr_eq(&self.permits, &other.permits),
+            "`Permit::merge`: the permits are of different semaphores"
+        );
+        self.count += std::mem::take(&mut other.count);
+    }
+
     /// Splits off `count` permits as a value of their own. Returns `None` if there are fewer than
     /// `count`.
     ///
@@ -245,13 +316,16 @@ impl Permit {
     /// ```
     pub fn split(&mut self, count: usize) -> Option<Permit> {
         self.count = self.count.checked_sub(count)?;
-        Some(Permit { permits: Arc::clone(&self.permits), count })
+        Some(Permit { permits: Arc::clone(&self.permits), count, note: 0 })
     }
 }
 
 impl Drop for Permit {
     #[inline]
     fn drop(&mut self) {
+        if self.note != 0 {
+            self.permits.tag.release(self.note);
+        }
         if self.count != 0 {
             self.permits.release(self.count);
         }
@@ -270,11 +344,16 @@ impl fmt::Debug for Permit {
 pub enum TryAcquireError {
     /// Too few permits are free.
     NoPermits,
+    /// The semaphore has been closed.
+    Closed,
 }
 
 impl fmt::Display for TryAcquireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("too few permits are free")
+        f.write_str(match self {
+            TryAcquireError::NoPermits => "too few permits are free",
+            TryAcquireError::Closed => "the semaphore has been closed",
+        })
     }
 }
 

@@ -6,15 +6,15 @@ use std::fmt;
 use std::panic::Location;
 use std::ptr;
 use std::thread;
-use std::time::Instant;
 
-use super::cancel::{self, CancelNode, CancelReason, Cancelled, DeadlineNode, ShieldNode};
+use super::cancel::{self, CancelNode, CancelReason, Cancelled};
 use super::deaf;
 use super::header::Header;
+use super::limits::{self, expire_limits, note_expired_limits};
 use crate::base::sync::atomic::{self, Ordering};
-use crate::base::{clock, local, simulated};
+use crate::base::{local, simulated};
 use crate::coroutine::panics;
-use crate::park::{self, Limits, while_parked};
+use crate::park::{self, while_parked};
 
 /// A task's number, unique in the process. It is shown as `#12`. The tasks of a simulation are
 /// shown with numbers of their own, from `#0`, which are the same each time that the simulation is
@@ -137,7 +137,7 @@ pub(crate) fn set_node(node: *const CancelNode) -> *const CancelNode {
 #[cold]
 #[inline(never)]
 fn set_node_of_thread(node: *const CancelNode) -> *const CancelNode {
-    park::set_limits(&LIMITS);
+    park::set_limits(&limits::LIMITS);
     local::with(|local| local.cancel.replace(node.cast())).cast()
 }
 
@@ -522,91 +522,4 @@ fn reach_slowly(header: &Header, node: &CancelNode) {
         // other fence, after the flag.
         atomic::fence(Ordering::SeqCst);
     }
-}
-
-/// The limits of a plain thread's waits: the deadlines of the frames around them.
-static LIMITS: Limits = Limits {
-    nearest: || nearest_deadline().map(|(at, node)| (at, node.cast())),
-    expire: |node| {
-        // SAFETY: K1, by the contract of `Limits::expire`.
-        cancel::cancel(unsafe { &*node.cast::<CancelNode>() }, CancelReason::Deadline);
-    },
-};
-
-/// Returns the earliest deadline of the frames around the running code, up to the next shield, and
-/// its node.
-pub(crate) fn nearest_deadline() -> Option<(Instant, *const CancelNode)> {
-    let mut nearest: Option<(Instant, *const CancelNode)> = None;
-    for_each_limit(|node| {
-        if let Some(limit) = DeadlineNode::of(node)
-            && nearest.is_none_or(|(other, _)| limit.deadline <= other)
-        {
-            nearest = Some((limit.deadline, node));
-        }
-    });
-    nearest
-}
-
-/// Calls `each` with the limits of the running code, the innermost one first.
-#[inline]
-fn for_each_limit(mut each: impl FnMut(&CancelNode)) {
-    let mut at = current_node();
-    // SAFETY: K1: the frames around the running code are open, and so are those above them.
-    while let Some(node) = unsafe { at.as_ref() } {
-        // SAFETY: K1: the frames around the running code are open. The limit is the node itself or
-        // above it.
-        let Some(limit) = (unsafe { node.limit().as_ref() }) else { return };
-        each(limit);
-        at = limit.parent();
-    }
-}
-
-/// Makes expired limits of the running code take effect although no timer has rung. A plain thread
-/// has no timers, and a worker that computes does not check its own. Reads the clock only below a
-/// limit.
-#[inline]
-pub(crate) fn expire_limits() {
-    // SAFETY: K1: the innermost node outlives the code that runs below it.
-    if let Some(node) = unsafe { current_node().as_ref() }
-        && !node.limit().is_null()
-    {
-        note_expired_limits();
-    }
-}
-
-/// Returns whether a task at or above the running one belongs to the same worker.
-fn is_beside(running: &Header, above: *const Header) -> bool {
-    // SAFETY: K1: a task's ancestors outlive it.
-    let above = unsafe { above.as_ref() };
-    // Both tasks have started, so neither changes its worker.
-    above.is_some_and(|above| {
-        ptr::eq(above.worker.load(Ordering::Relaxed), running.worker.load(Ordering::Relaxed))
-    })
-}
-
-#[inline(never)]
-pub(crate) fn note_expired_limits() {
-    let now = clock::now();
-    let header = current_header();
-    for_each_limit(|node| {
-        if let Some(shield) = ShieldNode::of(node)
-            && shield.deadline <= now
-            && header.is_some_and(|header| is_beside(header, shield.task))
-        {
-            // SAFETY: K1: `shield_for` has reached the nodes outside, and its frame is open. This
-            // is the task's own worker.
-            unsafe { shield.open() };
-        }
-    });
-    let Some((deadline, node)) = nearest_deadline() else { return };
-    if deadline > now {
-        return;
-    }
-    if let Some(header) = header {
-        // The nodes between the limit and this task must be linked. Otherwise this task would not
-        // see the flag.
-        reach(header);
-    }
-    // SAFETY: K1: the limit's frame is open.
-    cancel::cancel(unsafe { &*node }, CancelReason::Deadline);
 }

@@ -105,7 +105,7 @@ pub(crate) fn install_hook() {
 fn note(info: &PanicHookInfo<'_>) {
     let Some(header) = current_header() else { return };
     if let Some(place) = info.location() {
-        let (text, place) = (info.payload_as_str().map(String::from), place.to_string());
+        let (text, place) = (text_of(info.payload()).map(String::from), place.to_string());
         let moment = Moment::now();
         let note = PanicNote { task: TaskId::of(header), text, place, moment };
         // Nothing is noted while the thread's locals are being destroyed, nor in a panic inside
@@ -124,7 +124,7 @@ fn note(info: &PanicHookInfo<'_>) {
 /// Names the panicking task, if the code runs in one.
 fn announce(info: &PanicHookInfo<'_>) {
     let Some(header) = current_header() else { return };
-    if !info.payload_as_str().is_some_and(|text| text.starts_with(PASSED_ON)) {
+    if !text_of(info.payload()).is_some_and(|text| text.starts_with(PASSED_ON)) {
         report::say(format!("ecru: {} panics:", header.description()));
     }
 }

@@ -44,7 +44,7 @@ use crate::park;
 
 /// The reason why a thread stops running a task's code: see [`SwitchHook::leave`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leave {
+pub enum LeaveReason {
     /// The task waits, yields, or runs another task in its place. It goes on later, on the same
     /// thread.
     Suspended,
@@ -86,7 +86,7 @@ pub enum Leave {
 ///
 /// # Examples
 /// ```
-/// use ecru::task::{Leave, SwitchHook};
+/// use ecru::task::{LeaveReason, SwitchHook};
 /// use std::cell::Cell;
 ///
 /// thread_local! {
@@ -107,9 +107,9 @@ pub enum Leave {
 ///         REQUEST.set(kept.take().map_or(0, |request| *request));
 ///     }
 ///
-///     fn leave(&self, kept: &mut Option<Box<u32>>, why: Leave) {
+///     fn leave(&self, kept: &mut Option<Box<u32>>, why: LeaveReason) {
 ///         let request = REQUEST.replace(0);
-///         *kept = (why == Leave::Suspended).then(|| Box::new(request));
+///         *kept = (why == LeaveReason::Suspended).then(|| Box::new(request));
 ///     }
 /// }
 ///
@@ -144,7 +144,7 @@ pub trait SwitchHook: Sync {
 
     /// Called when the current thread has stopped running the task's code. The first call for a
     /// task may come without an `enter`, if the hook was installed while the task was running.
-    fn leave(&self, kept: &mut Option<Box<Self::Kept>>, why: Leave);
+    fn leave(&self, kept: &mut Option<Box<Self::Kept>>, why: LeaveReason);
 }
 
 /// The error of [`set_switch_hook`]: the process already has a hook.
@@ -194,7 +194,7 @@ struct Table {
     hook: *const (),
     spawn: unsafe fn(*const ()) -> *mut (),
     enter: unsafe fn(*const (), *mut ()) -> *mut (),
-    leave: unsafe fn(*const (), *mut (), Leave) -> *mut (),
+    leave: unsafe fn(*const (), *mut (), LeaveReason) -> *mut (),
     discard: unsafe fn(*mut ()),
 }
 
@@ -264,7 +264,7 @@ unsafe fn enter_by<H: SwitchHook>(hook: *const (), kept: *mut ()) -> *mut () {
 
 /// # Safety
 /// J1: as for [`enter_by`].
-unsafe fn leave_by<H: SwitchHook>(hook: *const (), kept: *mut (), why: Leave) -> *mut () {
+unsafe fn leave_by<H: SwitchHook>(hook: *const (), kept: *mut (), why: LeaveReason) -> *mut () {
     // SAFETY: J1, by this function's contract.
     let hook = unsafe { &*hook.cast::<H>() };
     // SAFETY: J1, by this function's contract.
@@ -319,7 +319,7 @@ impl Kept {
 
     /// Calls [`SwitchHook::leave`], if there is a hook. With `Ended`, the slot is empty afterwards.
     #[inline(always)]
-    pub(crate) fn leave(&self, why: Leave) {
+    pub(crate) fn leave(&self, why: LeaveReason) {
         if is_hooked() {
             self.leave_slowly(why);
         }
@@ -337,13 +337,13 @@ impl Kept {
 
     #[cold]
     #[inline(never)]
-    fn leave_slowly(&self, why: Leave) {
+    fn leave_slowly(&self, why: LeaveReason) {
         let Some(table) = table() else { return };
         as_no_task(|| {
             // SAFETY: J1: this is the table's own hook, and the slot gives up its contents.
             self.fill(unsafe { (table.leave)(table.hook, self.0.replace(ptr::null_mut()), why) });
         });
-        if why == Leave::Ended {
+        if why == LeaveReason::Ended {
             self.clear();
         }
     }

@@ -24,7 +24,22 @@ struct Inner {
     waiters: WaitList,
 }
 
+/// What becomes of the ticks that were missed because a tick was taken late: see
+/// [`Interval::missed`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Missed {
+    /// They are made up for: ticks come without a pause until none is missing.
+    Burst,
+    /// They are left out, and the next tick comes a period after the late one was taken.
+    #[default]
+    Delay,
+    /// They are left out, and the next tick comes at the next multiple of the period after the first
+    /// one.
+    Skip,
+}
+
 struct Schedule {
+    missed: Missed,
     /// When the next tick is due. `None` if that time is not representable.
     next: Option<Instant>,
     /// Wakes waiters that are registered in the wait list itself and so have no deadline of their
@@ -49,7 +64,8 @@ const LATE: Duration = Duration::from_millis(5);
 /// Ticks are due `period` after one another, however long it takes to handle each, as long as they
 /// are taken in time. A tick is late if it is taken more than 5 ms after it was due, or more than a
 /// quarter of the period if that is shorter. The tick after a late one comes a `period` after the
-/// late one was taken. So missed ticks are not made up for in a burst.
+/// late one was taken. So missed ticks are not made up for in a burst. [`Interval::missed`] changes
+/// that.
 ///
 /// # Panics
 /// Panics if `period` is zero.
@@ -72,7 +88,7 @@ pub fn interval(period: Duration) -> Interval {
         !period.is_zero(),
         "an interval with a period of zero would never wait; use `yield_now`"
     );
-    let schedule = Schedule { next: Some(clock::now()), alarm: None };
+    let schedule = Schedule { missed: Missed::Delay, next: Some(clock::now()), alarm: None };
     let inner = Inner { period, schedule: Mutex::new(schedule), waiters: WaitList::new() };
     Interval { inner: Arc::new(inner) }
 }
@@ -97,11 +113,61 @@ impl Interval {
         self.wait()
     }
 
+    /// Sets what becomes of missed ticks, for all handles to this interval. The default is
+    /// [`Missed::Delay`].
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::time::{Missed, interval};
+    /// use std::time::Duration;
+    ///
+    /// let ticks = interval(Duration::from_millis(1)).missed(Missed::Burst);
+    /// let first = ticks.tick().unwrap();
+    /// ecru::sleep(Duration::from_millis(3)).unwrap();
+    /// // Whatever the delay, the ticks are due at the multiples of the period.
+    /// assert_eq!(ticks.tick().unwrap() - first, Duration::from_millis(1));
+    /// assert_eq!(ticks.tick().unwrap() - first, Duration::from_millis(2));
+    /// ```
+    #[must_use = "the interval is returned"]
+    pub fn missed(self, missed: Missed) -> Interval {
+        self.schedule().missed = missed;
+        self
+    }
+
+    /// Begins anew: the next tick comes a period after this call, and later ones are counted from
+    /// that. This holds for all handles to this interval, and for those that wait.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::Source;
+    /// use std::time::Duration;
+    ///
+    /// let hourly = ecru::time::interval(Duration::from_secs(3600));
+    /// hourly.reset();
+    /// assert!(hourly.try_take().is_none());
+    /// ```
+    pub fn reset(&self) {
+        let mut schedule = self.schedule();
+        schedule.next = clock::now().checked_add(self.inner.period);
+        let alarm = schedule.alarm.take();
+        drop(schedule);
+        drop(alarm);
+        // The waiters learn the time of the next tick.
+        self.inner.waiters.notify_all();
+    }
+
     /// Returns the time between two ticks.
     #[must_use]
     pub fn period(&self) -> Duration {
         self.inner.period
     }
+}
+
+/// Returns what is left of `time` after whole periods.
+fn remainder(time: Duration, period: Duration) -> Duration {
+    let nanos = time.as_nanos() % period.as_nanos();
+    // The remainder is less than the time, which has passed since a tick.
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)).min(period)
 }
 
 impl Source for Interval {
@@ -114,8 +180,12 @@ impl Source for Interval {
             return None;
         }
         let period = self.inner.period;
-        let late = now.saturating_duration_since(due) > LATE.min(period / 4);
-        schedule.next = if late { now } else { due }.checked_add(period);
+        let delay = now.saturating_duration_since(due);
+        schedule.next = match schedule.missed {
+            Missed::Delay if delay > LATE.min(period / 4) => now.checked_add(period),
+            Missed::Skip => now.checked_add(period - remainder(delay, period)),
+            Missed::Delay | Missed::Burst => due.checked_add(period),
+        };
         Some(due)
     }
 

@@ -1,16 +1,19 @@
 //! Waiting for time to pass: sleeping, and timers and intervals, which are sources.
 
+#![expect(unsafe_code, reason = "describes the objects of waits")]
+
 mod interval;
 mod sleep;
 mod timer;
 
+use std::ptr;
 use std::time::{Duration, Instant};
 
 use crate::base::{clock, simulated};
-use crate::park::{self, Mode, Outcome, Wait, What};
+use crate::park::{self, About, Mode, Outcome, Wait, What};
 use crate::task::{self, Cancelled};
 
-pub use interval::{Interval, interval};
+pub use interval::{Interval, Missed, interval};
 pub use sleep::Sleep;
 pub use timer::{Timer, TimerStartError, TimerState};
 
@@ -87,12 +90,26 @@ fn sleep_inner(deadline: Option<Instant>) -> Result<(), Cancelled> {
         yield_now()?;
         return Ok(());
     }
-    let mut wait = Wait::new(const { &What::new("time to pass") }, Mode::Cancellable);
-    wait.deadline = deadline;
+    let object = ptr::from_ref(&deadline).cast();
+    let wait = Wait { object, deadline, ..Wait::new(&TIME, Mode::Cancellable) };
     match wait.alone() {
         Outcome::TimedOut(()) => Ok(()),
         _ => Err(task::cancelled_wait()),
     }
+}
+
+/// A wait for a point in time.
+// SAFETY: O1: the object is the deadline, which is in a frame around the wait.
+static TIME: What = unsafe { What::about(describe) };
+
+/// Describes a sleep.
+///
+/// # Safety
+/// O1: `deadline` is the deadline of a sleep.
+unsafe fn describe(deadline: *const (), _: usize) -> (&'static str, About) {
+    // SAFETY: O1, the caller's promise.
+    let deadline = unsafe { *deadline.cast::<Option<Instant>>() };
+    ("time to pass", deadline.map_or(About::Nothing, About::Time))
 }
 
 /// Lets the other ready tasks of this worker run first. On a plain thread, lets other threads run.

@@ -139,6 +139,36 @@ impl Timer {
         Ok(())
     }
 
+    /// Starts the timer anew, whatever its state is: it rings a full duration after this call. Waiters
+    /// go on waiting for that, and an item that was there before is gone.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::Source;
+    /// use ecru::time::Timer;
+    /// use std::time::Duration;
+    ///
+    /// let idle = Timer::new(Duration::from_millis(2));
+    /// idle.start().unwrap();
+    /// for _ in 0..3 {
+    ///     // Something has happened, so nothing is idle.
+    ///     idle.reset();
+    /// }
+    /// assert_eq!(idle.wait(), Ok(true));
+    /// ```
+    pub fn reset(&self) {
+        let mut progress = self.progress();
+        progress.stage = TimerStage::Started(clock::now().checked_add(self.inner.duration));
+        let alarm = progress.alarm.take();
+        if progress.watched {
+            self.set_alarm(&mut progress);
+        }
+        drop(progress);
+        drop(alarm);
+        // The present waiters learn their deadline.
+        self.inner.waiters.notify_all();
+    }
+
     /// Cancels the timer. Its waiters get `false`, unless it has rung.
     pub fn cancel(&self) {
         let mut progress = self.progress();

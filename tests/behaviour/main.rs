@@ -19,11 +19,13 @@ mod drain;
 mod driver;
 mod dump;
 mod ending_thread;
+mod explained;
 #[cfg(not(any(ecru_baton, debug_assertions)))] // its limits are times, which slow code exceeds
 mod fairness;
 mod fs;
 mod future;
 mod handle;
+mod inspected;
 mod io;
 mod net;
 #[cfg(not(ecru_baton))] // its stacks are those of threads

@@ -548,3 +548,32 @@ fn process_25_no_descriptors_left() {
         });
     });
 }
+
+/// - given: a shell that leads a process group, and a program that it has started
+/// - when: `kill_group` is called; once more after the shell has been waited for; for a child that
+///   leads no group
+/// - then: both end; nothing happens; an error that says what to do, and the child lives on
+#[test]
+fn process_26_kill_group() {
+    everywhere(|_| {
+        let mut command = shell("sleep 60 & echo started; wait");
+        command.process_group(0).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        assert_eq!(line, "started\n");
+        child.kill_group().unwrap();
+        // Both programs have the output open.
+        assert_eq!(output.read_line(&mut line).unwrap(), 0);
+        assert_eq!(child.wait().unwrap().signal(), Some(9));
+        child.kill_group().unwrap();
+
+        let mut child = patient();
+        let error = child.kill_group().unwrap_err();
+        assert!(
+            error.kind() == ErrorKind::NotFound && error.to_string().contains("process_group(0)")
+        );
+        assert_eq!(child.wait().unwrap().code(), Some(7));
+    });
+}

@@ -40,9 +40,12 @@ pub(crate) fn check(root: &Path, tree: &Tree, write: bool) -> Outcome {
     Outcome { cases, summary: format!("{cases} public items of {packages} packages"), problems }
 }
 
-/// Returns the names of the library and of the members below crates/.
+/// Returns the names of the library and of the members below crates/ that have a library.
 fn published(tree: &Tree) -> Vec<&str> {
-    let members = tree.matching("crates/", "/Cargo.toml");
+    let library = |manifest: &str| manifest.replace("Cargo.toml", "src/lib.rs");
+    let members = tree
+        .matching("crates/", "/Cargo.toml")
+        .filter(|(manifest, _)| tree.text(&library(*manifest)).is_ok());
     let manifests = tree.text("Cargo.toml").into_iter().chain(members.map(|(_, text)| text));
     manifests.filter_map(|manifest| manifest.split("name = \"").nth(1)?.split('"').next()).collect()
 }
@@ -167,6 +170,8 @@ mod tests {
         let tree = Tree::of(&[
             ("Cargo.toml", "[package]\nname = \"one\"\n[workspace]"),
             ("crates/two/Cargo.toml", "[package]\nname = \"two\"\n"),
+            ("crates/two/src/lib.rs", ""),
+            ("crates/tool/Cargo.toml", "[package]\nname = \"tool\"\n"),
             ("bench/Cargo.toml", "[package]\nname = \"three\"\n"),
         ]);
         assert_eq!(published(&tree), ["one", "two"]);

@@ -1,4 +1,5 @@
-//! Pipelines, merges and hubs over the channels of [`ecru`].
+//! Pipelines, merges and hubs over the channels of [`ecru`], and guards against overload and
+//! failures.
 //!
 //! | purpose | see |
 //! |---|---|
@@ -6,7 +7,8 @@
 //! | join and split channels | [`fn@merge`], [`fn@zip_with`], [`partition`] |
 //! | receive into one value | [`fn@take`], [`fn@fold`], [`try_fold`], [`collect`] |
 //! | process values | [`fn@pipeline`], [`pipeline_unordered`]; on the way into a channel, [`fn@transformed`] |
-//! | distribute values | [`Multiplexer`], [`Fanout`], [`Mixer`], [`PubSub`] |
+//! | distribute values | [`Multiplexer`], [`Fanout`], [`Mixer`], [`PubSub`], [`fn@broadcast`] |
+//! | live with failures | [`RateLimiter`], [`CircuitBreaker`], [`supervise`](supervise()) |
 //!
 //! # Views, calls and hubs
 //! Nothing here runs in the background, and no call starts a task that outlives it. Each item is
@@ -22,7 +24,8 @@
 //!   requests, such as adding a subscriber. Requests are handled before any value, even while a
 //!   slow reader holds up the hub.
 //!
-//! A [`fn@transformed`] channel needs no task: its senders do the work.
+//! A [`fn@transformed`] channel needs no task: its senders do the work. Neither does a
+//! [`fn@broadcast`].
 //!
 //! # Senders by value or by reference
 //! Calls take receivers and senders by value or by reference. A sender that is passed by value is
@@ -43,22 +46,32 @@
 //! });
 //! ```
 
+mod broadcast;
+mod broadcast_errors;
 mod calls;
+mod circuit_breaker;
+mod failure_window;
 mod fanout;
 mod fold;
 mod mailbox;
 mod merge;
+mod meter;
 mod mixer;
 mod multiplexer;
 mod pending;
 mod pipeline;
 mod pub_sub;
+mod rate_limiter;
+mod supervise;
 mod take;
 pub mod transform;
 mod transformed;
 mod zip_with;
 
+pub use broadcast::{BroadcastReceiver, BroadcastSender, SlowReceivers, broadcast, broadcast_with};
+pub use broadcast_errors::{BroadcastRecvError, BroadcastTryRecvError};
 pub use calls::{from_iter, partition, pipe, send_all};
+pub use circuit_breaker::{CircuitBreaker, CircuitError, CircuitState};
 pub use fanout::Fanout;
 pub use fold::{collect, fold, try_fold};
 pub use merge::{Merge, MergeIter, merge};
@@ -66,6 +79,8 @@ pub use mixer::{Mixer, SoloMode, Toggle};
 pub use multiplexer::{Closed, Multiplexer};
 pub use pipeline::{NoHandler, OnPanic, Pipeline, PipelineUnordered, pipeline, pipeline_unordered};
 pub use pub_sub::{PubSub, TopicReceiver};
+pub use rate_limiter::{RateLimited, RateLimiter};
+pub use supervise::{Failure, SuperviseError, Supervisor, supervise};
 pub use take::{Take, take};
 pub use transform::Transform;
 pub use transformed::{TransformSender, transformed};

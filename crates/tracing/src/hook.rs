@@ -1,6 +1,6 @@
 //! The hook at ecru's switches.
 
-use ecru::task::{Leave, SwitchHook};
+use ecru::task::{LeaveReason, SwitchHook};
 
 use crate::entered::{self, Spans};
 
@@ -20,9 +20,9 @@ impl SwitchHook for Hook {
         entered::enter(kept.as_deref_mut().map(std::mem::take).unwrap_or_default());
     }
 
-    fn leave(&self, kept: &mut Option<Box<Spans>>, why: Leave) {
+    fn leave(&self, kept: &mut Option<Box<Spans>>, why: LeaveReason) {
         let spans = entered::leave();
-        if why == Leave::Suspended && !(spans.is_empty() && kept.is_none()) {
+        if why == LeaveReason::Suspended && !(spans.is_empty() && kept.is_none()) {
             **kept.get_or_insert_default() = spans;
         }
     }

@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
-use std::panic::{self, AssertUnwindSafe, Location};
+use std::panic::{self, AssertUnwindSafe};
 use std::ptr;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -37,7 +37,6 @@ use std::time::{Duration, Instant};
 use super::untaken::Held;
 use crate::base::alarm::Ring;
 use crate::base::drift::Drift;
-use crate::base::hash::HashMap;
 use crate::base::service::Key;
 use crate::base::sync::StaticU64;
 use crate::base::sync::atomic::Ordering;
@@ -77,8 +76,6 @@ pub(crate) struct Simulated {
     tasks: Cell<u32>,
     /// The addresses of objects, by the numbers that stand for them: see [`object_name`].
     objects: RefCell<BTreeMap<usize, usize>>,
-    /// The holders of locks, by the addresses of the locks: see [`note_holder`].
-    holders: RefCell<HashMap<u64, (u64, &'static Location<'static>)>>,
     /// Panics of tasks are not reported.
     is_silent: Cell<bool>,
     /// See [`ends_by_force`].
@@ -130,7 +127,6 @@ impl Simulated {
             prefix: MARK | run << 32,
             tasks: Cell::new(0),
             objects: RefCell::default(),
-            holders: RefCell::default(),
             is_silent: Cell::new(false),
             ends_by_force: Cell::new(false),
             cut_off: Cell::new(CutOff::No),
@@ -382,23 +378,6 @@ pub(crate) fn object_name(object: *const ()) -> String {
 /// Begins to number objects from 1, for another dump: an object may be where another one was.
 pub(crate) fn forget_objects() {
     with(|simulated| simulated.objects.borrow_mut().clear());
-}
-
-/// Records which task or thread holds a lock, by its identity, and where it has acquired it. The
-/// lock [forgets](forget_holder) that before it is released.
-pub(crate) fn note_holder(lock: *const (), identity: u64, at: &'static Location<'static>) {
-    with(|simulated| simulated.holders.borrow_mut().insert(lock.addr() as u64, (identity, at)));
-}
-
-/// Forgets the holder of a lock.
-#[cold]
-pub(crate) fn forget_holder(lock: *const ()) {
-    with(|simulated| simulated.holders.borrow_mut().remove(&(lock.addr() as u64)));
-}
-
-/// Returns what was recorded of the holder of a lock. `None` outside of simulations.
-pub(crate) fn holder_of(lock: *const ()) -> Option<(u64, &'static Location<'static>)> {
-    with(|simulated| simulated.holders.borrow().get(&(lock.addr() as u64)).copied())?
 }
 
 /// Returns whether panics are not to be reported, because the run is over, or because the running

@@ -1,12 +1,14 @@
 //! The arms of a `select!`.
 #![expect(unsafe_code, reason = "registers nodes of waits")]
 
+use std::any::type_name;
 use std::fmt;
 use std::ptr;
 
 use super::super::core::Channel;
 use super::super::errors::{RecvError, SendError};
 use super::super::fast_path::TryRecv;
+use super::super::permit::Permit;
 use super::super::receiver::Receiver;
 use super::super::reservation::Reservation;
 use super::super::sender::{Sender, send_error};
@@ -46,6 +48,12 @@ pub trait Arm {
     /// The output of the operation.
     type Output;
 
+    /// Returns whether the operation may be selected at all.
+    #[doc(hidden)]
+    fn is_on(&self) -> bool {
+        true
+    }
+
     /// Tries the operation. `waits` tells whether the select may wait afterwards.
     #[doc(hidden)]
     fn attempt(&self, waits: bool) -> Attempt<Self::Output>;
@@ -55,6 +63,9 @@ pub trait Arm {
     fn finish(&self, won: &Won<'_>) -> Option<Self::Output>;
     #[doc(hidden)]
     fn cancelled(&self, cancelled: Cancelled) -> Self::Output;
+    /// Describes what the operation waits for. It calls no code of the user.
+    #[doc(hidden)]
+    fn describe(&self) -> String;
 }
 
 /// `recv(receiver)`.
@@ -95,6 +106,10 @@ impl<T> Arm for RecvArm<'_, T> {
     fn cancelled(&self, _: Cancelled) -> Self::Output {
         Err(RecvError::Cancelled)
     }
+
+    fn describe(&self) -> String {
+        self.0.channel().describe_recv()
+    }
 }
 
 /// `wait(source)`.
@@ -119,6 +134,10 @@ impl<S: Source + ?Sized> Arm for WaitArm<'_, S> {
     fn cancelled(&self, cancelled: Cancelled) -> Self::Output {
         Err(cancelled)
     }
+
+    fn describe(&self) -> String {
+        String::from(type_name::<S>())
+    }
 }
 
 /// `send(sender, ..)`.
@@ -129,7 +148,7 @@ impl<'s, T> Arm for SendArm<'s, T> {
     type Output = Grant<'s, T>;
 
     fn attempt(&self, waits: bool) -> Attempt<Self::Output> {
-        Attempt::of(self.0.try_reserve_from(waits).map(Grant::reserved))
+        Attempt::of(self.0.channel().try_reserve(waits).map(Grant::reserved))
     }
 
     fn register<'a>(&'a self, arms: &mut Arms<'a>) {
@@ -142,6 +161,10 @@ impl<'s, T> Arm for SendArm<'s, T> {
 
     fn cancelled(&self, _: Cancelled) -> Self::Output {
         Grant { reservation: None }
+    }
+
+    fn describe(&self) -> String {
+        self.0.channel().describe_send()
     }
 }
 
@@ -181,7 +204,80 @@ pub(super) fn finish_offer<'s, T>(
         return None;
     }
     // If nothing was reserved, the channel has been closed, and the send will report that.
-    sender.reserved_for(won.node()).or_else(|| sender.try_reserve())
+    let channel = sender.channel();
+    channel.reserved_for(won.node()).or_else(|| channel.try_reserve(true))
+}
+
+/// `reserve(sender)`.
+#[derive(Debug)]
+pub struct ReserveArm<'a, T>(pub &'a Sender<T>);
+
+impl<'s, T> Arm for ReserveArm<'s, T> {
+    type Output = Result<Permit<'s, T>, SendError<()>>;
+
+    fn attempt(&self, waits: bool) -> Attempt<Self::Output> {
+        Attempt::of(self.0.channel().try_reserve(waits).map(Permit::new))
+    }
+
+    fn register<'a>(&'a self, arms: &mut Arms<'a>) {
+        register_offer(self.0.channel(), arms);
+    }
+
+    fn finish(&self, won: &Won<'_>) -> Option<Self::Output> {
+        finish_offer(self.0, won).map(Permit::new)
+    }
+
+    fn cancelled(&self, _: Cancelled) -> Self::Output {
+        Err(SendError::Cancelled(()))
+    }
+
+    fn describe(&self) -> String {
+        self.0.channel().describe_send()
+    }
+}
+
+/// An arm with the condition `if on`. If that is false, the arm is never possible.
+#[derive(Debug)]
+pub struct IfArm<A> {
+    on: bool,
+    arm: A,
+}
+
+impl<A> IfArm<A> {
+    /// Adds a condition to an arm.
+    pub fn new(on: bool, arm: A) -> IfArm<A> {
+        IfArm { on, arm }
+    }
+}
+
+impl<A: Arm> Arm for IfArm<A> {
+    type Output = A::Output;
+
+    fn is_on(&self) -> bool {
+        self.on
+    }
+
+    fn attempt(&self, waits: bool) -> Attempt<A::Output> {
+        if self.on { self.arm.attempt(waits) } else { Attempt::Nothing }
+    }
+
+    fn register<'a>(&'a self, arms: &mut Arms<'a>) {
+        if self.on {
+            self.arm.register(arms);
+        }
+    }
+
+    fn finish(&self, won: &Won<'_>) -> Option<A::Output> {
+        self.arm.finish(won)
+    }
+
+    fn cancelled(&self, cancelled: Cancelled) -> A::Output {
+        self.arm.cancelled(cancelled)
+    }
+
+    fn describe(&self) -> String {
+        self.arm.describe()
+    }
 }
 
 /// The right to send one value. Dropping it releases the reservation.

@@ -87,6 +87,10 @@ impl Choice for SelectChoice<'_, '_> {
         let at = self.operations.iter().position(put_in)?;
         Some((at, self.operations[at].operation.finish(won)?))
     }
+
+    fn describe(&self, each: &mut Vec<String>) {
+        each.extend(self.operations.iter().map(|added| added.operation.describe()));
+    }
 }
 
 /// The choice that only tells which operation is possible. Its output is the operation's index.
@@ -121,5 +125,9 @@ impl Choice for ReadyChoice<'_, '_> {
 
     fn finish(&self, _: &Won<'_>) -> Option<usize> {
         self.attempt()
+    }
+
+    fn describe(&self, each: &mut Vec<String>) {
+        each.extend(self.operations.iter().map(|added| added.operation.describe()));
     }
 }

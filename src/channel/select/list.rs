@@ -52,6 +52,10 @@ pub trait ArmList {
     /// The number of arms.
     const LEN: usize;
 
+    /// Returns whether the arm at `index` may be selected at all.
+    #[doc(hidden)]
+    fn is_on(&self, index: usize) -> bool;
+
     /// Tries the arm at `index`. `pick` makes the select's output of the list's.
     #[doc(hidden)]
     fn attempt<T>(
@@ -69,11 +73,17 @@ pub trait ArmList {
     fn finish(&self, won: &Won<'_>) -> Option<Self::Output>;
     #[doc(hidden)]
     fn cancelled(&self, index: usize, cancelled: Cancelled) -> Option<Self::Output>;
+    #[doc(hidden)]
+    fn describe(&self, each: &mut Vec<String>);
 }
 
 impl ArmList for NoMoreArms {
     type Output = NoArm;
     const LEN: usize = 0;
+
+    fn is_on(&self, _: usize) -> bool {
+        false
+    }
 
     #[inline]
     fn attempt<T>(&self, _: usize, _: bool, _: impl FnOnce(NoArm) -> T) -> Attempt<T> {
@@ -91,11 +101,17 @@ impl ArmList for NoMoreArms {
     fn cancelled(&self, _: usize, _: Cancelled) -> Option<NoArm> {
         None
     }
+
+    fn describe(&self, _: &mut Vec<String>) {}
 }
 
 impl<A: Arm, R: ArmList> ArmList for Both<A, R> {
     type Output = Pick<A::Output, R::Output>;
     const LEN: usize = R::LEN + 1;
+
+    fn is_on(&self, index: usize) -> bool {
+        if index == 0 { self.arm.is_on() } else { self.rest.is_on(index - 1) }
+    }
 
     #[inline(always)]
     fn attempt<T>(
@@ -138,6 +154,13 @@ impl<A: Arm, R: ArmList> ArmList for Both<A, R> {
             0 => Some(Pick::This(self.arm.cancelled(cancelled))),
             _ => self.rest.cancelled(index - 1, cancelled).map(Pick::Rest),
         }
+    }
+
+    fn describe(&self, each: &mut Vec<String>) {
+        if self.arm.is_on() {
+            each.push(self.arm.describe());
+        }
+        self.rest.describe(each);
     }
 }
 
@@ -198,6 +221,10 @@ impl<L: ArmList> Choice for ListChoice<'_, L> {
     fn finish(&self, won: &Won<'_>) -> Option<L::Output> {
         self.list.finish(won)
     }
+
+    fn describe(&self, each: &mut Vec<String>) {
+        self.list.describe(each);
+    }
 }
 
 /// Runs a select. If it is cancelled and has no `cancelled` arm, one of the other arms gets the
@@ -225,7 +252,13 @@ pub fn run<L: ArmList>(
             Selection::Cancelled(cancelled)
         }
         Chosen::Cancelled(cancelled) => {
-            let index = if biased { 0 } else { random::below(L::LEN) };
+            // If every condition is false, any arm gets the cancellation.
+            let mut on = (0..L::LEN).filter(|index| list.is_on(*index));
+            let skipped = match on.clone().count() {
+                count if count > 1 && !biased => random::below(count),
+                _ => 0,
+            };
+            let index = on.nth(skipped).unwrap_or(0);
             match list.cancelled(index, cancelled) {
                 Some(output) => Selection::Picked(output),
                 None => Selection::Cancelled(cancelled),

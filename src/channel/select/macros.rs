@@ -1,7 +1,7 @@
 //! The macros `select!` and `select_biased!`.
 //!
 //! The rules below read the arms one after another into a list of
-//! `(kind) (operands) (pattern) (body)`. From that list they build a list of arms, which is run,
+//! `(kind (operands) (pattern) (body) (condition))`. From that list they build a list of arms, which is run,
 //! and a `match` on the outcome. Everything is built in the scrutinee, so that temporaries in the
 //! operands live until the end of the selected arm.
 
@@ -11,6 +11,7 @@
 /// ```text
 /// recv(receiver) -> message => ..      message: Result<T, RecvError>
 /// send(sender, value) -> result => ..  result: Result<(), SendError<T>>
+/// reserve(sender) -> permit => ..      permit: Result<Permit<T>, SendError<()>>
 /// wait(source) -> item => ..           item: Result<S::Item, Cancelled>
 /// default => ..                        if nothing is possible now; the select does not wait
 /// default(duration) => ..              if nothing becomes possible within the duration
@@ -20,6 +21,11 @@
 /// Each operand is evaluated once. `value` is evaluated only when its arm is selected, with space
 /// or a receiver reserved for it. If it panics or leaves by `?`, `return` or `break`, the
 /// reservation is released. The same channel may be listed twice.
+///
+/// An arm may have a condition: `recv(receiver) -> message if open => ..`. It is evaluated once,
+/// before the select waits, together with the operands. It cannot use what the pattern binds. If it
+/// is false, the arm is never possible, as if its channel were [`never`](crate::channel::never()). If
+/// all conditions are false, and there is no `default`, the select waits until it is cancelled.
 ///
 /// # With a default
 /// All arms are looked at as if at one moment: `default` is selected only if at some moment none of
@@ -62,6 +68,17 @@
 /// select! {
 ///     recv(n) -> _ => unreachable!("there is nothing"),
 ///     default(Duration::from_millis(1)) => {}
+/// }
+///
+/// // At most two numbers are kept here. While there are two, none is received.
+/// let (numbers, n) = channel::unbounded();
+/// (1..=3).for_each(|number| numbers.send(number).unwrap());
+/// let mut kept = Vec::new();
+/// for _ in 0..3 {
+///     select! {
+///         recv(n) -> number if kept.len() < 2 => kept.push(number.unwrap()),
+///         default => assert_eq!(kept, [1, 2]),
+///     }
 /// }
 /// ```
 ///
@@ -128,46 +145,30 @@ macro_rules! __select_read {
         $crate::__select_build!($biased $default $cancelled () $arms () $arms)
     };
 
-    // recv
-    ($b:tt ($($a:tt)*) $d:tt $c:tt recv($r:expr $(,)?) -> $p:pat => $body:block, $($rest:tt)*) => {
-        $crate::__select_read!($b ($($a)* (recv ($r) ($p) ($body))) $d $c $($rest)*)
+    // An operation. Its kind and its operands are read later.
+    ($b:tt ($($a:tt)*) $d:tt $c:tt $kind:ident($($o:tt)*) -> $p:pat => $body:block, $($rest:tt)*) => {
+        $crate::__select_read!($b ($($a)* ($kind ($($o)*) ($p) ($body) ())) $d $c $($rest)*)
     };
-    ($b:tt ($($a:tt)*) $d:tt $c:tt recv($r:expr $(,)?) -> $p:pat => $body:block $($rest:tt)*) => {
-        $crate::__select_read!($b ($($a)* (recv ($r) ($p) ($body))) $d $c $($rest)*)
+    ($b:tt ($($a:tt)*) $d:tt $c:tt $kind:ident($($o:tt)*) -> $p:pat => $body:block $($rest:tt)*) => {
+        $crate::__select_read!($b ($($a)* ($kind ($($o)*) ($p) ($body) ())) $d $c $($rest)*)
     };
-    ($b:tt ($($a:tt)*) $d:tt $c:tt recv($r:expr $(,)?) -> $p:pat => $body:expr, $($rest:tt)*) => {
-        $crate::__select_read!($b ($($a)* (recv ($r) ($p) ($body))) $d $c $($rest)*)
+    ($b:tt ($($a:tt)*) $d:tt $c:tt $kind:ident($($o:tt)*) -> $p:pat => $body:expr, $($rest:tt)*) => {
+        $crate::__select_read!($b ($($a)* ($kind ($($o)*) ($p) ($body) ())) $d $c $($rest)*)
     };
-    ($b:tt ($($a:tt)*) $d:tt $c:tt recv($r:expr $(,)?) -> $p:pat => $body:expr) => {
-        $crate::__select_read!($b ($($a)* (recv ($r) ($p) ($body))) $d $c)
+    ($b:tt ($($a:tt)*) $d:tt $c:tt $kind:ident($($o:tt)*) -> $p:pat => $body:expr) => {
+        $crate::__select_read!($b ($($a)* ($kind ($($o)*) ($p) ($body) ())) $d $c)
     };
-
-    // wait
-    ($b:tt ($($a:tt)*) $d:tt $c:tt wait($s:expr $(,)?) -> $p:pat => $body:block, $($rest:tt)*) => {
-        $crate::__select_read!($b ($($a)* (wait ($s) ($p) ($body))) $d $c $($rest)*)
+    ($b:tt ($($a:tt)*) $d:tt $c:tt $kind:ident($($o:tt)*) -> $p:pat if $if:expr => $body:block, $($rest:tt)*) => {
+        $crate::__select_read!($b ($($a)* ($kind ($($o)*) ($p) ($body) ($if))) $d $c $($rest)*)
     };
-    ($b:tt ($($a:tt)*) $d:tt $c:tt wait($s:expr $(,)?) -> $p:pat => $body:block $($rest:tt)*) => {
-        $crate::__select_read!($b ($($a)* (wait ($s) ($p) ($body))) $d $c $($rest)*)
+    ($b:tt ($($a:tt)*) $d:tt $c:tt $kind:ident($($o:tt)*) -> $p:pat if $if:expr => $body:block $($rest:tt)*) => {
+        $crate::__select_read!($b ($($a)* ($kind ($($o)*) ($p) ($body) ($if))) $d $c $($rest)*)
     };
-    ($b:tt ($($a:tt)*) $d:tt $c:tt wait($s:expr $(,)?) -> $p:pat => $body:expr, $($rest:tt)*) => {
-        $crate::__select_read!($b ($($a)* (wait ($s) ($p) ($body))) $d $c $($rest)*)
+    ($b:tt ($($a:tt)*) $d:tt $c:tt $kind:ident($($o:tt)*) -> $p:pat if $if:expr => $body:expr, $($rest:tt)*) => {
+        $crate::__select_read!($b ($($a)* ($kind ($($o)*) ($p) ($body) ($if))) $d $c $($rest)*)
     };
-    ($b:tt ($($a:tt)*) $d:tt $c:tt wait($s:expr $(,)?) -> $p:pat => $body:expr) => {
-        $crate::__select_read!($b ($($a)* (wait ($s) ($p) ($body))) $d $c)
-    };
-
-    // send
-    ($b:tt ($($a:tt)*) $d:tt $c:tt send($s:expr, $v:expr $(,)?) -> $p:pat => $body:block, $($rest:tt)*) => {
-        $crate::__select_read!($b ($($a)* (send ($s, $v) ($p) ($body))) $d $c $($rest)*)
-    };
-    ($b:tt ($($a:tt)*) $d:tt $c:tt send($s:expr, $v:expr $(,)?) -> $p:pat => $body:block $($rest:tt)*) => {
-        $crate::__select_read!($b ($($a)* (send ($s, $v) ($p) ($body))) $d $c $($rest)*)
-    };
-    ($b:tt ($($a:tt)*) $d:tt $c:tt send($s:expr, $v:expr $(,)?) -> $p:pat => $body:expr, $($rest:tt)*) => {
-        $crate::__select_read!($b ($($a)* (send ($s, $v) ($p) ($body))) $d $c $($rest)*)
-    };
-    ($b:tt ($($a:tt)*) $d:tt $c:tt send($s:expr, $v:expr $(,)?) -> $p:pat => $body:expr) => {
-        $crate::__select_read!($b ($($a)* (send ($s, $v) ($p) ($body))) $d $c)
+    ($b:tt ($($a:tt)*) $d:tt $c:tt $kind:ident($($o:tt)*) -> $p:pat if $if:expr => $body:expr) => {
+        $crate::__select_read!($b ($($a)* ($kind ($($o)*) ($p) ($body) ($if))) $d $c)
     };
 
     // default
@@ -219,8 +220,8 @@ macro_rules! __select_read {
     ($b:tt $a:tt $d:tt $c:tt $($rest:tt)+) => {
         ::core::compile_error!(::core::concat!(
             "`select!` does not understand this arm; it takes `recv(r) -> message => ..`, `send(s, value) -> result => ..`, ",
-            "`wait(source) -> item => ..`, `default => ..`, `default(duration) => ..` and `cancelled => ..`, \
-             separated by commas: `",
+            "`reserve(s) -> permit => ..`, `wait(source) -> item => ..`, `default => ..`, `default(duration) => ..` and \
+             `cancelled => ..`, separated by commas, and conditions as in `recv(r) -> message if open => ..`: `",
             ::core::stringify!($($rest)+),
             "`"
         ))
@@ -243,20 +244,35 @@ macro_rules! __select_build {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __select_list {
-    ($b:tt $d:tt $c:tt ((recv ($r:expr) $p:tt $body:tt) $($more:tt)*) ($list:expr) $all:tt) => {
-        $crate::__select_list!($b $d $c ($($more)*) (
-            $crate::channel::__select::Both::new($crate::channel::__select::RecvArm($crate::__select_operand!($r)), $list)
-        ) $all)
+    ($b:tt $d:tt $c:tt ((recv ($r:expr $(,)?) $p:tt $body:tt $if:tt) $($more:tt)*) ($list:expr) $all:tt) => {
+        $crate::__select_list!($b $d $c ($($more)*) ($crate::channel::__select::Both::new(
+            $crate::__select_if!($if ($crate::channel::__select::RecvArm($crate::__select_operand!($r)))),
+            $list
+        )) $all)
     };
-    ($b:tt $d:tt $c:tt ((wait ($s:expr) $p:tt $body:tt) $($more:tt)*) ($list:expr) $all:tt) => {
-        $crate::__select_list!($b $d $c ($($more)*) (
-            $crate::channel::__select::Both::new($crate::channel::__select::WaitArm(&$s), $list)
-        ) $all)
+    ($b:tt $d:tt $c:tt ((wait ($s:expr $(,)?) $p:tt $body:tt $if:tt) $($more:tt)*) ($list:expr) $all:tt) => {
+        $crate::__select_list!($b $d $c ($($more)*) ($crate::channel::__select::Both::new(
+            $crate::__select_if!($if ($crate::channel::__select::WaitArm(&$s))),
+            $list
+        )) $all)
     };
-    ($b:tt $d:tt $c:tt ((send ($s:expr, $v:expr) $p:tt $body:tt) $($more:tt)*) ($list:expr) $all:tt) => {
-        $crate::__select_list!($b $d $c ($($more)*) (
-            $crate::channel::__select::Both::new($crate::channel::__select::SendArm($crate::__select_operand!($s)), $list)
-        ) $all)
+    ($b:tt $d:tt $c:tt ((send ($s:expr, $v:expr $(,)?) $p:tt $body:tt $if:tt) $($more:tt)*) ($list:expr) $all:tt) => {
+        $crate::__select_list!($b $d $c ($($more)*) ($crate::channel::__select::Both::new(
+            $crate::__select_if!($if ($crate::channel::__select::SendArm($crate::__select_operand!($s)))),
+            $list
+        )) $all)
+    };
+    ($b:tt $d:tt $c:tt ((reserve ($s:expr $(,)?) $p:tt $body:tt $if:tt) $($more:tt)*) ($list:expr) $all:tt) => {
+        $crate::__select_list!($b $d $c ($($more)*) ($crate::channel::__select::Both::new(
+            $crate::__select_if!($if ($crate::channel::__select::ReserveArm($crate::__select_operand!($s)))),
+            $list
+        )) $all)
+    };
+    ($b:tt $d:tt $c:tt (($kind:ident ($($o:tt)*) $p:tt $body:tt $if:tt) $($more:tt)*) $list:tt $all:tt) => {
+        ::core::compile_error!(::core::concat!(
+            "`select!` does not understand the arm `", ::core::stringify!($kind), "(", ::core::stringify!($($o)*), ")`; ",
+            "it takes `recv(r)`, `send(s, value)`, `reserve(s)` and `wait(source)`"
+        ))
     };
     (($b:tt) $d:tt $c:tt () ($list:expr) $all:tt) => {
         $crate::__select_match!(
@@ -268,6 +284,18 @@ macro_rules! __select_list {
             ))
             () $d $c $all (picked) ($crate::channel::__select::Pick::This(picked))
         )
+    };
+}
+
+/// Gives an arm its condition, if there is one.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __select_if {
+    (() ($arm:expr)) => {
+        $arm
+    };
+    (($if:expr) ($arm:expr)) => {
+        $crate::channel::__select::IfArm::new($if, $arm)
     };
 }
 
@@ -325,7 +353,7 @@ macro_rules! __select_send {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __select_match {
-    ($run:tt ($($done:tt)*) $d:tt $c:tt ((send ($s:expr, $v:expr) ($p:pat) ($body:expr)) $($more:tt)*) ($picked:ident) ($pattern:pat)) => {
+    ($run:tt ($($done:tt)*) $d:tt $c:tt ((send ($s:expr, $v:expr $(,)?) ($p:pat) ($body:expr) $if:tt) $($more:tt)*) ($picked:ident) ($pattern:pat)) => {
         $crate::__select_match!($run ($($done)*
             $crate::channel::__select::Selection::Picked($pattern) => {
                 let $p = $crate::__select_send!($d $picked $v);
@@ -333,7 +361,7 @@ macro_rules! __select_match {
             }
         ) $d $c ($($more)*) ($picked) ($crate::channel::__select::Pick::Rest($pattern)))
     };
-    ($run:tt ($($done:tt)*) $d:tt $c:tt (($kind:ident $operands:tt ($p:pat) ($body:expr)) $($more:tt)*) ($picked:ident) ($pattern:pat)) => {
+    ($run:tt ($($done:tt)*) $d:tt $c:tt (($kind:ident $operands:tt ($p:pat) ($body:expr) $if:tt) $($more:tt)*) ($picked:ident) ($pattern:pat)) => {
         $crate::__select_match!($run ($($done)*
             $crate::channel::__select::Selection::Picked($pattern) => {
                 let $p = $picked;

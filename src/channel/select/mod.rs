@@ -25,6 +25,6 @@ pub use selected::SelectedOperation;
 /// The items that `select!` expands to.
 #[doc(hidden)]
 pub mod expansion {
-    pub use super::arm::{Arm, Attempt, Grant, RecvArm, SendArm, WaitArm};
+    pub use super::arm::{Arm, Attempt, Grant, IfArm, RecvArm, ReserveArm, SendArm, WaitArm};
     pub use super::list::{ArmList, Both, How, NoArm, NoMoreArms, Pick, Selection, run};
 }

@@ -24,6 +24,8 @@ pub(super) trait Operation: Sync {
     /// Releases what was reserved.
     fn give_back(&self, token: SelectToken);
     fn address(&self) -> *const ();
+    /// Describes what the operation waits for.
+    fn describe(&self) -> String;
 }
 
 /// The reservation of a selected operation.
@@ -111,12 +113,17 @@ impl<T: Send> Operation for Receiver<T> {
     fn address(&self) -> *const () {
         ptr::from_ref(self.channel()).cast()
     }
+
+    fn describe(&self) -> String {
+        self.channel().describe_recv()
+    }
 }
 
 impl<T: Send> Operation for Sender<T> {
     fn attempt(&self, waits: bool) -> Attempt<SelectToken> {
         Attempt::of(
-            self.try_reserve_from(waits)
+            self.channel()
+                .try_reserve(waits)
                 .map(|reservation| SelectToken::Send(reservation.into_number())),
         )
     }
@@ -146,5 +153,9 @@ impl<T: Send> Operation for Sender<T> {
 
     fn address(&self) -> *const () {
         ptr::from_ref(self.channel()).cast()
+    }
+
+    fn describe(&self) -> String {
+        self.channel().describe_send()
     }
 }

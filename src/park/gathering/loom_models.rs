@@ -3,12 +3,13 @@
 
 use loom::thread;
 use std::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use super::{Entry, Gathering, Read};
 use crate::base::sync::Checked;
 use crate::park::{Limits, Mode, WaitList};
+use crate::source::Source;
 
 /// An event that happens once, such as the end of a task.
 struct Event {
@@ -172,7 +173,10 @@ fn more_readers_than_events() {
 }
 
 /// A limit that cancels a wait as soon as it would have to park.
-static AT_ONCE: Limits = Limits { nearest: || Some((Instant::now(), ptr::null())), expire: |_| {} };
+static AT_ONCE: Limits = Limits { nearest: || Some((*PAST, ptr::null())), expire: |_| {} };
+
+/// A time that has passed as soon as a thread sleeps.
+static PAST: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 #[test]
 fn an_event_against_a_cancellation() {
@@ -202,4 +206,41 @@ impl Sent {
     fn frame(&self) -> &Frame {
         unsafe { &*self.0 }
     }
+}
+
+/// A source over a gathering, as a set of tasks is one.
+struct Onlooker<'f>(&'f Frame);
+
+impl Source for Onlooker<'_> {
+    type Item = Option<usize>;
+
+    fn try_take(&self) -> Option<Option<usize>> {
+        match self.0.gathering.try_read()? {
+            Read::Entry(key) => Some(Some(key.addr())),
+            Read::Nothing | Read::Cancelled => Some(None),
+        }
+    }
+
+    fn waiters<'a>(&'a self, each: &mut dyn FnMut(&'a WaitList)) {
+        each(self.0.gathering.watch());
+    }
+}
+
+#[test]
+fn an_onlooker_is_told_of_events_and_of_their_end() {
+    loom::model(|| {
+        let events = [Event::new(), Event::new()];
+        events[1].happens();
+        let frame = Frame::new(&events);
+        let place = Sent(frame);
+        let event = Arc::clone(&events[0]);
+        let happens = thread::spawn(move || event.happens());
+        let reader = thread::spawn(move || place.frame().next());
+        let own = [(); 2].map(|()| Onlooker(unsafe { &*frame }).wait().unwrap());
+        let mut read = [own[0], own[1], reader.join().unwrap()];
+        read.sort_unstable();
+        assert_eq!(read, [None, Some(0), Some(1)]);
+        happens.join().unwrap();
+        Frame::close(frame);
+    });
 }

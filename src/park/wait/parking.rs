@@ -1,5 +1,6 @@
 //! Parking: the task switches away, or the thread sleeps, until the wait is over.
 
+use std::cell::Cell;
 use std::thread;
 use std::time::Instant;
 
@@ -141,22 +142,19 @@ fn block(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) -> Outcome<()> 
         return Outcome::Cancelled(());
     }
     let limits = limits().filter(|_| !matches!(mode, Mode::Uninterruptible | Mode::Unfailing));
-    let nearest = limits.and_then(|limits| Some((limits, (limits.nearest)()?)));
-    match nearest {
-        Some((limits, (at, limit))) if deadline.is_none_or(|own| at < own) => {
-            waiter.block(Some(at));
-            match waiter.ended() {
-                Outcome::TimedOut(()) => {
-                    // SAFETY: K1: the enclosing frames are open.
-                    unsafe { (limits.expire)(limit) };
-                    Outcome::Cancelled(())
-                }
-                outcome => outcome,
-            }
+    // The limit that ends the wait, if one is nearer than the wait's own deadline.
+    let nearest = Cell::new(None);
+    waiter.block(&|| {
+        let limit = limits.and_then(|limits| (limits.nearest)());
+        nearest.set(limit.filter(|(at, _)| deadline.is_none_or(|own| *at < own)));
+        nearest.get().map_or(deadline, |(at, _)| Some(at))
+    });
+    match (waiter.ended(), limits, nearest.get()) {
+        (Outcome::TimedOut(()), Some(limits), Some((_, limit))) => {
+            // SAFETY: K1: the enclosing frames are open.
+            unsafe { (limits.expire)(limit) };
+            Outcome::Cancelled(())
         }
-        _ => {
-            waiter.block(deadline);
-            waiter.ended()
-        }
+        (outcome, ..) => outcome,
     }
 }

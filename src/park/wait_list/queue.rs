@@ -91,6 +91,19 @@ impl Queue {
         self.claim_looking(woken, true);
     }
 
+    /// Claims the waiters with this role, so that they look again.
+    pub(crate) fn look_again_if(&self, role: Role, woken: &mut Woken) {
+        self.seek(|node| -> Option<()> {
+            if node.role == role {
+                self.remove(node);
+                if node.claim_as(LOOK_AGAIN) {
+                    woken.push(node);
+                }
+            }
+            None
+        });
+    }
+
     /// Claims the waiters that can be told to look again, and takes them out. If `all` is false, it
     /// stops after the first claimed node that is neither `Look` nor `Peek`. Nothing is given. The
     /// owner of a `Slot` node that is claimed with `WOKEN` would read a value that was not written,

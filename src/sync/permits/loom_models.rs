@@ -122,3 +122,15 @@ fn a_notification_is_not_missed() {
         thread.join().unwrap();
     });
 }
+
+#[test]
+fn closing_ends_a_wait_that_has_some_permits() {
+    loom::model(|| {
+        let permits = Arc::new(Permits::new(1));
+        let first = Arc::clone(&permits);
+        let waiting = thread::spawn(move || first.acquire(2).is_err());
+        permits.close();
+        assert!(waiting.join().unwrap());
+        assert_eq!(permits.free(), 1);
+    });
+}

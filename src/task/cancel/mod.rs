@@ -97,8 +97,8 @@ mod reason;
 mod walk;
 
 pub(crate) use by_service::CancelByService;
-pub(crate) use node::{CancelNode, DeadlineNode, HookNode, Kind, ShieldNode};
+pub(crate) use node::{CancelNode, DeadlineNode, HookNode, Kind, SectionNode, ShieldNode};
 pub use reason::{CancelReason, Cancelled};
 #[cfg(feature = "sim")]
 pub(crate) use walk::pierce;
-pub(crate) use walk::{cancel, flagged_by, hang, reach, request_above, unlink};
+pub(crate) use walk::{attach, cancel, flagged_by, hang, reach, request_above, unlink};

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use super::{CancelReason, Cancelled};
 use crate::base::list::{Link, Pile};
-use crate::base::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
+use crate::base::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering};
 use crate::base::sync::{SpinGuard, SpinLock, StaticU64, epoch};
 use crate::task::Header;
 
@@ -22,6 +22,8 @@ pub(crate) enum Kind {
     Deadline,
     /// The node of a [`ShieldNode`].
     Shield,
+    /// The node of a [`SectionNode`].
+    Section,
 }
 
 /// The bits of a flagged node: the reason, whether a wait has answered the request made to this
@@ -192,6 +194,15 @@ impl CancelNode {
         self.parent.store(parent.cast_mut(), Ordering::Release);
     }
 
+    /// Returns the time of this node's limit, if it has one.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        match self.kind {
+            Kind::Deadline => DeadlineNode::of(self).map(|limit| limit.deadline),
+            Kind::Section => SectionNode::of(self).and_then(SectionNode::deadline),
+            Kind::Plain | Kind::Hook | Kind::Shield => None,
+        }
+    }
+
     pub(crate) fn kind(&self) -> Kind {
         self.kind
     }
@@ -296,6 +307,47 @@ impl DeadlineNode {
         }
         // SAFETY: K4: only `DeadlineNode::new` makes nodes of this kind, as its first field.
         Some(unsafe { &*ptr::from_ref(node).cast::<DeadlineNode>() })
+    }
+}
+
+/// The node of a section of code whose time limit any thread may move. It has none at first.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct SectionNode {
+    /// The first field, so that a pointer to the node is also a pointer to this struct.
+    pub(crate) node: CancelNode,
+    /// Whether there is a deadline. Waits below sections without a limit do not take the lock.
+    is_limited: AtomicBool,
+    deadline: SpinLock<Option<Instant>>,
+}
+
+impl SectionNode {
+    pub(crate) fn new(parent: *const CancelNode, owner: *const Header) -> SectionNode {
+        SectionNode {
+            node: CancelNode::new(parent, owner, Kind::Section),
+            is_limited: AtomicBool::new(false),
+            deadline: SpinLock::new(None),
+        }
+    }
+
+    /// Returns the `SectionNode` whose first field is `node`, if that is its kind.
+    fn of(node: &CancelNode) -> Option<&SectionNode> {
+        if node.kind != Kind::Section {
+            return None;
+        }
+        // SAFETY: K4: only `SectionNode::new` makes nodes of this kind, as its first field.
+        Some(unsafe { &*ptr::from_ref(node).cast::<SectionNode>() })
+    }
+
+    /// Returns the limit. A thread that has not seen it yet is told by the limit's alarm.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        if self.is_limited.load(Ordering::Relaxed) { *self.deadline.lock() } else { None }
+    }
+
+    pub(crate) fn set_deadline(&self, deadline: Option<Instant>) {
+        let mut locked = self.deadline.lock();
+        *locked = deadline;
+        self.is_limited.store(deadline.is_some(), Ordering::Relaxed);
     }
 }
 

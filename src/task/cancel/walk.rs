@@ -76,6 +76,17 @@ pub(crate) unsafe fn hang(node: &CancelNode, parent: *const CancelNode) {
     epoch::advance();
 }
 
+/// Links a node below its parent, and nothing above that. Requests that reach the parent reach the
+/// node from then on, and a request that has reached it before does so now. The parent may be the
+/// node of a frame that has ended: what is above it is not touched.
+///
+/// # Safety
+/// K1: the node does not move until it is [`unlink`]ed, and its parent outlives that.
+pub(crate) unsafe fn attach(node: &CancelNode) {
+    // SAFETY: K1, by this function's contract.
+    unsafe { link(node) };
+}
+
 /// Enters the node into its parent's list. If the parent is flagged, the node inherits the flag
 /// instead.
 ///

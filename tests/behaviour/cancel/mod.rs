@@ -5,6 +5,7 @@ mod hooks;
 mod limits;
 mod reach;
 mod reasons;
+mod sections;
 mod shields;
 mod timeouts;
 mod waits;

@@ -1,6 +1,7 @@
 //! Rows of `doc/behaviour/channel.md`: kinds of channels, waiting at either end, errors.
 
 mod apart;
+mod beside;
 mod closing;
 mod ends;
 mod errors;
@@ -8,6 +9,7 @@ mod kinds;
 mod limits;
 mod many;
 mod order;
+mod permits;
 
 use std::thread;
 use std::time::Instant;

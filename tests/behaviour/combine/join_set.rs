@@ -2,7 +2,7 @@
 
 use super::{Gates, ORDERS};
 use crate::support::{Counted, each_run, ms, panic_text, quiet_panic, run_on, settle, until};
-use ecru::{JoinError, JoinSet};
+use ecru::{JoinError, JoinSet, Source, select, source};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 /// - given: tasks that end in another order than that of spawning
@@ -326,6 +326,109 @@ fn combine_29_join_set_cancelled_by_an_older_request_after_a_newer_one() {
                 assert!(!is_reported(&sets[1]));
             });
             go.store(true, SeqCst);
+        });
+    });
+}
+
+/// - given: a set, before and after its tasks have ended
+/// - when: `try_join_next` is called, also in a cancelled task and in `no_suspend`
+/// - then: the results of those that have ended, in that order; then nothing
+#[test]
+fn combine_43_join_set_without_waiting() {
+    each_run(|| {
+        let gates = Gates::default();
+        ecru::scope(|s| {
+            let set = JoinSet::new(s);
+            assert!(set.try_join_next().is_none() && set.is_empty());
+            for n in 0..2 {
+                let gates = &gates;
+                set.spawn(move || {
+                    gates.wait(n);
+                    n
+                });
+            }
+            assert!(set.try_join_next().is_none() && set.len() == 2);
+            for n in [1, 0] {
+                gates.open(n);
+                let mut next = None;
+                until(|| {
+                    next = ecru::cancel_scope(|c| {
+                        c.cancel();
+                        ecru::no_suspend(|| set.try_join_next())
+                    });
+                    next.is_some()
+                });
+                assert_eq!(next.unwrap().unwrap(), n);
+            }
+            assert!(set.try_join_next().is_none() && set.is_empty());
+            set.spawn(|| quiet_panic("a member"));
+            let mut next = None;
+            until(|| {
+                next = set.try_join_next();
+                next.is_some()
+            });
+            assert!(matches!(next, Some(Err(JoinError::Panicked(_)))));
+        });
+    });
+}
+
+/// - given: a set as an arm of a select or a race, as a future, or with a callback
+/// - when: its tasks end one after another
+/// - then: each result is an item, once, also beside a call of `join_next`; then the item is `None`,
+///   until another task is spawned
+#[test]
+fn combine_44_join_set_as_a_source() {
+    each_run(|| {
+        let gates = Gates::default();
+        ecru::scope(|s| {
+            let set = JoinSet::new(s);
+            assert!(matches!(set.wait(), Ok(None)));
+            for n in 0..3 {
+                let gates = &gates;
+                set.spawn(move || {
+                    gates.wait(n);
+                    n
+                });
+            }
+            assert!(ecru::timeout(ms(1), || set.wait()).is_err());
+            let never = source::never::<u32>();
+            let mut got = Vec::new();
+            for n in [2, 0] {
+                let gates = &gates;
+                let opens = s.spawn(move || {
+                    settle();
+                    gates.open(n);
+                });
+                select! {
+                    wait(never) -> _ => unreachable!("it never has an item"),
+                    wait(set) -> result => got.push(result.unwrap().unwrap().unwrap()),
+                }
+                opens.join().unwrap();
+            }
+            assert_eq!(got, [2, 0]);
+            // Of waits of each kind, one gets the result, and the others learn that none is left.
+            ecru::scope(|inside| {
+                let readers = [
+                    inside.spawn(|| set.join_next().map(Result::unwrap)),
+                    inside.spawn(|| set.wait().unwrap().map(Result::unwrap)),
+                    inside
+                        .spawn(|| ecru::block_on((&set).to_future()).unwrap().map(Result::unwrap)),
+                ];
+                settle();
+                gates.open(1);
+                let mut results = readers.map(|reader| reader.join().unwrap());
+                results.sort_unstable();
+                assert_eq!(results, [None, None, Some(1)]);
+            });
+            assert!(set.try_take().is_some_and(|item| item.is_none()));
+            set.spawn(|| 7);
+            assert_eq!(set.wait().unwrap().unwrap().unwrap(), 7);
+            let cancelled = ecru::cancel_scope(|c| {
+                set.spawn(|| 8);
+                c.cancel();
+                set.wait().is_err()
+            });
+            assert!(cancelled && set.join_next().unwrap().unwrap() == 8);
         });
     });
 }

@@ -2,6 +2,7 @@
 
 mod arms;
 mod cancellation;
+mod conditions;
 mod dynamic;
 mod ends;
 mod expressions;

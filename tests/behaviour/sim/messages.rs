@@ -242,7 +242,7 @@ fn sim_368_a_lock_that_was_released() {
         });
     });
     let text = read.to_string();
-    assert!(text.contains("which a reader has") && !text.contains("acquired at"), "{text}");
+    assert!(text.contains("a reader has it)") && !text.contains("acquired at"), "{text}");
 }
 
 /// - given: a failure whose trace has turns of several tasks

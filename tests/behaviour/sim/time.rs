@@ -4,7 +4,7 @@ use super::simulate;
 use ecru::schedule::{Delay, Jitter};
 use ecru::sim::{self, Simulation, Strategy};
 use ecru::time::{Timer, TimerState, interval};
-use ecru::{Retry, Schedule, Source, channel};
+use ecru::{CancelHandle, CancelReason, Retry, Schedule, Source, channel};
 use std::io;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
@@ -259,4 +259,71 @@ fn sim_394_loops_of_yields_let_time_pass() {
             assert_eq!(report.unwrap(), 3 * second);
         }
     }
+}
+
+#[test]
+fn timer_26_interval_reset_in_virtual_time() {
+    sim::test(|| {
+        let ticks = interval(secs(20));
+        let start = ticks.tick().unwrap();
+        ecru::scope(|s| {
+            let wrapped = ticks.clone().map(|due| due);
+            let waiting = s.spawn(move || [wrapped.wait().unwrap(), wrapped.wait().unwrap()]);
+            ecru::sleep(secs(15)).unwrap();
+            ticks.reset();
+            let dues = [35, 55].map(|after| start + secs(after));
+            assert_eq!(waiting.join().unwrap(), dues);
+            assert_eq!(ticks.tick(), Ok(start + secs(75)));
+        });
+    });
+}
+
+#[test]
+fn timer_27_timer_reset_in_virtual_time() {
+    sim::test(|| {
+        let timer = Timer::new(secs(20));
+        timer.start().unwrap();
+        ecru::scope(|s| {
+            let waits = || (timer.wait(), sim::elapsed());
+            let waiting = s.spawn(waits);
+            let (tell, told) = channel::unbounded();
+            let subscription = timer.clone().on_ready(move |rung| tell.try_send(rung).unwrap());
+            for _ in 0..5 {
+                ecru::sleep(secs(15)).unwrap();
+                timer.clone().reset();
+            }
+            assert_eq!(timer.state(), TimerState::Ticking);
+            let expected = (Ok(true), secs(95));
+            assert_eq!((waiting.join().unwrap(), waits()), (expected, expected));
+            assert_eq!(told.recv(), Ok(true));
+            drop(subscription);
+        });
+    });
+}
+
+#[test]
+fn cancel_66_a_limit_moves_in_virtual_time() {
+    sim::test(|| {
+        ecru::scope(|s| {
+            let (tell, told) = channel::bounded(1);
+            let waiting = s.spawn(move || {
+                ecru::cancel_scope(|c| {
+                    c.set_deadline(ecru::time::now() + secs(20));
+                    tell.send(c).unwrap();
+                    let cancelled = ecru::sleep(secs(3600)).unwrap_err();
+                    (cancelled.reason(), sim::elapsed())
+                })
+            });
+            let handle: CancelHandle = told.recv().unwrap();
+            for _ in 0..5 {
+                ecru::sleep(secs(15)).unwrap();
+                handle.set_deadline(ecru::time::now() + secs(20));
+            }
+            handle.set_deadline(None);
+            ecru::sleep(secs(100)).unwrap();
+            handle.set_deadline(ecru::time::now() + secs(20));
+            handle.set_deadline(ecru::time::now() + secs(5));
+            assert_eq!(waiting.join().unwrap(), (CancelReason::Deadline, secs(180)));
+        });
+    });
 }

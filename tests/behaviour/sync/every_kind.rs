@@ -5,6 +5,7 @@ use crate::support::{Counted, each_run, panic_text, run_on};
 use ecru::source::{self};
 use ecru::sync::{
     Barrier, Condvar, Latch, LazyLock, Mutex, Notify, OnceLock, Pool, RwLock, Semaphore, SetOnce,
+    Watch,
 };
 use ecru::{Cancelled, Source};
 use std::sync::atomic::AtomicUsize;
@@ -78,7 +79,10 @@ fn sync_10_no_suspend_refuses() {
     set.set(1).unwrap();
     let condvar = Condvar::new();
     let pool: Pool<u8> = Pool::new(1, || Ok(7));
-    let calls: [(&str, &(dyn Fn() + Sync)); 18] = [
+    let watch = Watch::new(1);
+    let watched = watch.subscribe();
+    watch.set(2);
+    let calls: [(&str, &(dyn Fn() + Sync)); 21] = [
         ("lock", &|| ignore(mutex.lock())),
         ("lock_cancellable", &|| ignore(mutex.lock_cancellable())),
         ("read", &|| ignore(rwlock.read())),
@@ -97,6 +101,9 @@ fn sync_10_no_suspend_refuses() {
         ("lazy", &|| ignore(*LazyLock::force(&LazyLock::new(|| 2)))),
         ("set_once", &|| ignore(set.wait())),
         ("pool", &|| ignore(pool.get())),
+        ("update", &|| watch.update(|value| *value = 3)),
+        ("watch", &|| ignore(watched.wait())),
+        ("wait_for", &|| ignore(watched.wait_for(|_| true))),
     ];
     each_run(|| {
         for (name, call) in calls {
@@ -120,6 +127,9 @@ fn sync_45_cancelled_from_the_start() {
         notify.notify_one();
         let set = SetOnce::new();
         set.set(7).unwrap();
+        let watch = Watch::new(1);
+        let watched = watch.subscribe();
+        watch.set(2);
         cancelled(|| {
             assert!(semaphore.acquire().is_err());
             assert!(Source::wait(&semaphore).is_err());
@@ -127,9 +137,11 @@ fn sync_45_cancelled_from_the_start() {
             assert!(Latch::new(0).wait().is_err());
             assert!(Barrier::new(1).wait().is_err());
             assert!(set.wait().is_err());
+            assert!(watched.wait().is_err() && watched.wait_for(|_| true).is_err());
             assert!(semaphore.try_acquire().is_ok());
         });
         assert_eq!((semaphore.available_permits(), notify.try_take()), (1, Some(())));
+        assert_eq!(watched.wait(), Ok(Some(2)));
     });
 }
 

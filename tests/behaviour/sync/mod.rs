@@ -3,12 +3,14 @@
 mod condvars;
 mod events;
 mod every_kind;
+mod guards;
 mod made_once;
 mod mutexes;
 mod poisoning;
 mod pools;
 mod rwlocks;
 mod semaphores;
+mod watches;
 
 use crate::simulated;
 use crate::support::{each_run, run_on};

@@ -3,8 +3,8 @@
 use super::{Log, everywhere};
 use crate::support::{HOUR, each_run, forever, ms, panic_text, quiet_panic, run_on, settle, until};
 use ecru::source::{self, Either, WaitList};
-use ecru::sync::Semaphore;
-use ecru::{Cancelled, Source, channel};
+use ecru::sync::{Semaphore, TryAcquireError};
+use ecru::{CancelReason, Cancelled, Source, channel, select};
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
@@ -326,4 +326,87 @@ fn sync_30_semaphore_sources_in_line() {
         log.assert(&["acquire", "race", "wrapper", "acquire", "race"]);
         assert_eq!((semaphore.available_permits(), other.available_permits()), (0, 0));
     });
+}
+
+/// - given: a semaphore with waiters for one permit and for many, in a race, and with permits that are
+///   held
+/// - when: it is closed, and closed again
+/// - then: waits for permits alone return `Cancelled`, as do later ones, although their tasks are not
+///   cancelled; the race goes on; permits that are held can be used and given back
+#[test]
+fn sync_82_semaphore_closes() {
+    run_on(1, || {
+        let (semaphore, other) = (Semaphore::new(3), Semaphore::new(0));
+        ecru::scope(|s| {
+            let mut held = semaphore.acquire_many(2).unwrap();
+            let many = s.spawn_local(|| {
+                let error = semaphore.acquire_many(3).map(drop).unwrap_err();
+                (error.reason(), ecru::checkpoint().is_ok())
+            });
+            settle();
+            let one = s.spawn_local(|| semaphore.acquire().map(drop));
+            let race = s.spawn_local(|| source::race([&semaphore, &other]).wait().map(drop));
+            settle();
+            assert!(!semaphore.is_closed() && !many.is_finished() && !one.is_finished());
+            semaphore.close();
+            semaphore.clone().close();
+            assert_eq!(many.join().unwrap(), (CancelReason::Explicit, true));
+            assert_eq!(one.join().unwrap().unwrap_err().reason(), CancelReason::Explicit);
+            assert!(semaphore.acquire().is_err() && semaphore.is_closed());
+            assert_eq!(semaphore.try_acquire().unwrap_err(), TryAcquireError::Closed);
+            assert_eq!(semaphore.try_acquire_many(0).unwrap_err(), TryAcquireError::Closed);
+            assert!(semaphore.try_take().is_none());
+            drop(held.split(1));
+            drop(held);
+            semaphore.add_permits(1);
+            settle();
+            assert!(!race.is_finished());
+            assert_eq!(semaphore.available_permits(), 4);
+            assert!(ecru::timeout(ms(1), || Source::wait(&semaphore)).is_err());
+            let none = select! { wait(semaphore) -> _ => false, default => true };
+            assert!(none);
+            other.add_permits(1);
+            assert_eq!(race.join().unwrap(), Ok(()));
+        });
+    });
+}
+
+/// - given: many waits for permits, on tasks and threads
+/// - when: permits come and the semaphore is closed at the same time
+/// - then: each wait ends, with a permit or with `Cancelled`
+#[test]
+fn sync_83_semaphore_closes_under_load() {
+    crate::support::everywhere(|side| {
+        for _ in 0..20 {
+            let semaphore = Semaphore::new(0);
+            let (got, ()) = side.many(
+                4,
+                |number| semaphore.acquire_many(1 + number % 2).map(|permit| permit.forget()),
+                || {
+                    semaphore.add_permits(2);
+                    semaphore.close();
+                },
+            );
+            let count = got.iter().filter(|got| got.is_ok()).count();
+            assert!(count <= 2);
+            assert!(semaphore.available_permits() <= 2 - count);
+        }
+    });
+}
+
+/// - given: permits of one semaphore and of another
+/// - when: they are merged
+/// - then: they are given back together; it panics, and no permit is lost
+#[test]
+fn sync_84_permits_merge() {
+    let (five, other) = (Semaphore::new(5), Semaphore::new(1));
+    let mut permits = five.acquire_many(2).unwrap();
+    permits.merge(five.clone().acquire().unwrap());
+    permits.merge(five.acquire_many(0).unwrap());
+    assert_eq!((permits.count(), five.available_permits()), (3, 2));
+    let text = panic_text(|| permits.merge(other.acquire().unwrap()));
+    assert!(text.contains("different semaphores"), "{text}");
+    assert_eq!((permits.count(), other.available_permits()), (3, 1));
+    drop(permits);
+    assert_eq!(five.available_permits(), 5);
 }

@@ -2,7 +2,7 @@
 
 use crate::support::{HOUR, each_run, ms, now, panic_text};
 use ecru::Source;
-use ecru::time::interval;
+use ecru::time::{Missed, interval};
 use std::time::Duration;
 
 /// - given: an interval
@@ -74,4 +74,54 @@ fn timer_22_interval_shared() {
 #[test]
 fn timer_23_interval_of_zero() {
     assert!(panic_text(|| interval(Duration::ZERO)).contains("yield_now"));
+}
+
+/// - given: intervals of each kind of `Missed`, and a tick that is taken late
+/// - when: further ticks are taken
+/// - then: they are due a period after one another; a period after the late one was taken; at the
+///   next multiple of the period
+#[test]
+fn timer_25_missed_ticks() {
+    each_run(|| {
+        let period = ms(10);
+        let late = |missed| {
+            let ticks = interval(period).missed(missed);
+            let first = ticks.tick().unwrap();
+            // Three ticks are due, and almost the fourth.
+            let until = first + period * 3 + ms(7);
+            while now() < until {
+                ecru::sleep(ms(1)).unwrap();
+            }
+            let taken = now();
+            assert_eq!(ticks.tick().unwrap(), first + period);
+            let next = [ticks.tick().unwrap(), ticks.tick().unwrap()];
+            (first, taken, next)
+        };
+        let (first, _, next) = late(Missed::Burst);
+        assert_eq!(next, [first + period * 2, first + period * 3]);
+        let (_, taken, next) = late(Missed::default());
+        assert!(next[0] >= taken + period && next[1] >= next[0] + period);
+        let (first, taken, next) = late(Missed::Skip);
+        assert!(next[0] > taken && next[1] > next[0]);
+        for due in next {
+            assert_eq!((due - first).as_nanos() % period.as_nanos(), 0);
+        }
+    });
+}
+
+/// - given: an interval, and tasks that wait for its ticks, also through a wrapper
+/// - when: it is reset while they wait, or before its first tick
+/// - then: the next tick comes a period after that, and later ones are counted from it
+#[test]
+fn timer_26_interval_reset() {
+    each_run(|| {
+        let hourly = interval(HOUR);
+        hourly.clone().reset();
+        assert!(hourly.try_take().is_none());
+        let ticks = interval(ms(2));
+        ticks.tick().unwrap();
+        let start = now();
+        ticks.reset();
+        assert!(ticks.tick().unwrap() >= start + ms(2) && now() >= start + ms(2));
+    });
 }

@@ -1,6 +1,6 @@
 //! `Timer`: started, fired or cancelled, for all its waiters.
 
-use crate::support::{HOUR, Watchdog, begin, each_run, forever, ms, now, settle};
+use crate::support::{HOUR, Watchdog, begin, each_run, forever, ms, now, settle, since};
 use ecru::source::{Either, WaitList};
 use ecru::time::{Timer, TimerState, interval};
 use ecru::{Source, channel, source};
@@ -202,4 +202,23 @@ fn timer_24_wrapped() {
     let _watchdog = Watchdog::new();
     all();
     each_run(all);
+}
+
+/// - given: a timer in every state, and waits for it
+/// - when: it is reset, once or again and again
+/// - then: it rings a full duration after the last reset, for waits before and after
+#[test]
+fn timer_27_timer_reset() {
+    each_run(|| {
+        let (ready, cancelled, rung) = (Timer::new(ms(1)), Timer::new(ms(1)), Timer::new(ms(1)));
+        cancelled.cancel();
+        rung.start().unwrap();
+        assert_eq!((cancelled.wait(), rung.wait()), (Ok(false), Ok(true)));
+        for timer in [ready, cancelled, rung] {
+            let start = now();
+            timer.reset();
+            assert!(timer.start().is_err());
+            assert!(timer.wait() == Ok(true) && since(start) >= ms(1));
+        }
+    });
 }

@@ -92,7 +92,7 @@ impl Changes {
 }
 
 /// How long results are kept if no program says so.
-pub(crate) const KEEP: Duration = Duration::from_hours(24);
+pub(crate) const KEEP: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The settings of a store of results.
 #[derive(Clone, Debug, PartialEq, Eq)]

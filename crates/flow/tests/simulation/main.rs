@@ -2,6 +2,7 @@
 //! and with a cancellation at each place.
 
 mod calls;
+mod guards;
 mod hubs;
 mod views;
 

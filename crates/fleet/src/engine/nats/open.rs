@@ -13,7 +13,7 @@ use super::names::{self, Names, WORKERS};
 use crate::engine::{Changes, KEEP, QueueSpec, ResultsSpec};
 
 /// How long the record of an attempt is kept that is not settled.
-const LONGEST_ATTEMPT: Duration = Duration::from_hours(365 * 24);
+const LONGEST_ATTEMPT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// JetStream writes no limit as -1. Its default would be 1000.
 const NO_LIMIT: i64 = -1;

@@ -1,5 +1,6 @@
 //! Rows of `doc/behaviour/hub.md`.
 
+mod broadcast;
 mod fanout;
 mod mixer;
 mod multiplexer;

@@ -1,0 +1,102 @@
+//! `ecru top`.
+//!
+//! `model` is what is shown and how the keys change it, `view` draws it, and this module asks the
+//! program and reads the keys.
+
+mod model;
+mod view;
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+
+use self::model::Model;
+use crate::Failure;
+use crate::client::ask;
+use crate::json::Tree;
+use crate::target::Arguments;
+
+/// How often the program is asked.
+const PERIOD: Duration = Duration::from_secs(1);
+/// The size of a screen that is printed.
+const WIDTH: u16 = 120;
+const HEIGHT: u16 = 40;
+
+pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
+    let arguments = Arguments::parse(arguments, &["--once"])?;
+    let mut model = Model::new(arguments.target.display().to_string());
+    // The first answer also says whether the program can be asked at all.
+    model.update(look(&arguments.target)?, Instant::now());
+    if arguments.has("--once") {
+        return print(&mut model);
+    }
+    let mut terminal = ratatui::try_init()?;
+    let outcome = show(&mut terminal, &mut model, &arguments.target);
+    ratatui::try_restore()?;
+    outcome
+}
+
+fn look(socket: &Path) -> Result<Tree, Failure> {
+    Tree::parse(&ask(socket, "tasks")?)
+}
+
+/// Prints one screen as text. It is as high as it needs to be.
+fn print(model: &mut Model) -> Result<(), Failure> {
+    let size = |name: &str, default| {
+        let value = std::env::var(name).ok().and_then(|value| value.parse().ok());
+        value.filter(|size| (10..=1000).contains(size)).unwrap_or(default)
+    };
+    let backend = TestBackend::new(size("COLUMNS", WIDTH), size("LINES", HEIGHT));
+    let mut terminal = Terminal::new(backend).expect("a screen in memory");
+    terminal.draw(|frame| view::draw(frame, model)).expect("a screen in memory");
+    let buffer = terminal.backend().buffer();
+    let mut lines: Vec<String> = buffer
+        .content()
+        .chunks(usize::from(buffer.area.width))
+        .map(|line| line.iter().map(|cell| cell.symbol()).collect::<String>().trim_end().to_owned())
+        .collect();
+    while lines.last().is_some_and(String::is_empty) {
+        lines.pop();
+    }
+    Ok(io::stdout().write_all((lines.join("\n") + "\n").as_bytes())?)
+}
+
+fn show(
+    terminal: &mut ratatui::DefaultTerminal,
+    model: &mut Model,
+    socket: &Path,
+) -> Result<(), Failure> {
+    let mut next = Instant::now() + PERIOD;
+    loop {
+        terminal.draw(|frame| view::draw(frame, model))?;
+        if event::poll(next.saturating_duration_since(Instant::now()))? {
+            if let Event::Key(key) = event::read()?
+                && key.kind == KeyEventKind::Press
+            {
+                let quits =
+                    key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c');
+                if quits || model.press(key.code) {
+                    return Ok(());
+                }
+                if let Some(id) = model.wants_stack() {
+                    model.set_stack(match ask(socket, &format!("stack {id}")) {
+                        Ok(text) | Err(Failure::Answer(text) | Failure::Usage(text)) => text,
+                        Err(Failure::Output(error)) => error.to_string(),
+                    });
+                }
+            }
+            continue;
+        }
+        match look(socket) {
+            Ok(tree) => model.update(tree, Instant::now()),
+            // The last screen stays, with the reason.
+            Err(Failure::Answer(text) | Failure::Usage(text)) => model.fail(text),
+            Err(error) => return Err(error),
+        }
+        next = Instant::now() + PERIOD;
+    }
+}

@@ -1,0 +1,11 @@
+//! The command against running programs: the real binary, real sockets, and programs that are stuck.
+//!
+//! The programs are in `programs`. A test starts one as a process of its own, which is this test
+//! binary again.
+
+mod hostile;
+mod programs;
+mod stuck;
+mod support;
+mod terminal;
+mod usage;

@@ -1,0 +1,209 @@
+//! The programs. Each is written as a newcomer writes it, and most of them hang.
+
+use std::io::Read;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use ecru::channel::{self, Named};
+use ecru::sync::{Latch, Mutex, Pool, RwLock};
+
+/// The variable that says which program to run.
+pub(crate) const VARIABLE: &str = "ECRU_CLI_PROGRAM";
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// No test: the process of a program comes here.
+#[test]
+fn is_a_program() {
+    let Ok(name) = std::env::var(VARIABLE) else { return };
+    let program = match name.as_str() {
+        "locks" => lock_cycle,
+        "join" => join_under_a_lock,
+        "upgrade" => upgrade,
+        "sleep" => std_sleep,
+        "mutex" => std_mutex,
+        "mpsc" => std_mpsc,
+        "leak" => leaked_sender,
+        "pool" => exhausted_pool,
+        "works" => works,
+        other => panic!("there is no program {other}"),
+    };
+    program();
+}
+
+fn ready() {
+    println!("ready");
+}
+
+fn run(root: impl FnOnce()) {
+    ecru::Runtime::builder().workers(2).build().unwrap().run(root);
+}
+
+/// Three tasks lock two of three locks each. The program otherwise goes on.
+fn lock_cycle() {
+    let forks = ["left", "middle", "right"].map(|name| Mutex::new(()).named(name));
+    let have_one = Latch::new(3);
+    run(|| {
+        ecru::scope(|s| {
+            s.builder().name("works").spawn(|| {
+                loop {
+                    ecru::sleep(Duration::from_millis(1)).unwrap();
+                }
+            });
+            for n in 0..3_usize {
+                let (forks, have_one) = (&forks, &have_one);
+                s.builder().name(format!("philosopher-{n}")).spawn(move || {
+                    let _first = forks[n].lock();
+                    have_one.count_down();
+                    have_one.wait().unwrap();
+                    let _second = forks[(n + 1) % 3].lock();
+                });
+            }
+            ready();
+        });
+    });
+}
+
+/// A task joins another one while it holds the lock that the other one needs.
+fn join_under_a_lock() {
+    let ledger = Mutex::new(0).named("ledger");
+    run(|| {
+        ecru::scope(|s| {
+            s.builder().name("closing").spawn(|| {
+                let total = ledger.lock();
+                ecru::scope(|inner| {
+                    let entry = inner.builder().name("entry").spawn(|| *ledger.lock() += 1);
+                    ready();
+                    entry.join().unwrap();
+                });
+                drop(total);
+            });
+        });
+    });
+}
+
+/// A task wants to write while it reads.
+fn upgrade() {
+    let settings = RwLock::new(0).named("settings");
+    run(|| {
+        ecru::scope(|s| {
+            s.builder().name("reloader").spawn(|| {
+                let old = settings.read();
+                ready();
+                *settings.write() = *old + 1;
+            });
+        });
+    });
+}
+
+/// A task sleeps with std's function, and keeps its worker.
+fn std_sleep() {
+    run(|| {
+        ecru::scope(|s| {
+            s.builder().name("poller").spawn(|| {
+                ready();
+                thread::sleep(HOUR);
+            });
+            s.builder().name("other").spawn(|| ecru::sleep(HOUR));
+        });
+    });
+}
+
+/// Tasks hold a mutex of std across a wait.
+fn std_mutex() {
+    let cache = std::sync::Mutex::new(0);
+    run(|| {
+        ecru::scope(|s| {
+            for name in ["first", "second", "third"] {
+                s.builder().name(name).spawn(|| {
+                    let mut cache = cache.lock().unwrap();
+                    ready();
+                    ecru::sleep(HOUR).unwrap();
+                    *cache += 1;
+                });
+            }
+        });
+    });
+}
+
+/// A task receives from a channel of std.
+fn std_mpsc() {
+    let (sender, receiver) = mpsc::channel::<u32>();
+    run(|| {
+        ecru::scope(|s| {
+            s.builder().name("consumer").spawn(move || {
+                ready();
+                receiver.recv()
+            });
+            s.builder().name("producer").spawn(|| ecru::sleep(HOUR));
+        });
+        drop(sender);
+    });
+}
+
+/// A receiver waits although all producers have ended, because a sender was kept.
+fn leaked_sender() {
+    let (sender, orders) = channel::bounded::<u32>(5).named("orders");
+    run(|| {
+        ecru::scope(|s| {
+            for n in 0..3 {
+                let sender = sender.clone();
+                s.spawn(move || sender.send(n).unwrap());
+            }
+            // `sender` itself is not dropped before the scope has ended.
+            s.builder().name("consumer").spawn(|| {
+                let mut count = 0;
+                while orders.recv().is_ok() {
+                    count += 1;
+                    if count == 3 {
+                        ready();
+                    }
+                }
+            });
+        });
+    });
+    drop(sender);
+}
+
+/// Each handler needs two connections of a pool of two.
+fn exhausted_pool() {
+    let pool: Pool<u32, std::convert::Infallible> = Pool::new(2, || Ok(7));
+    let have_one = Latch::new(2);
+    run(|| {
+        ecru::scope(|s| {
+            for n in 0..2 {
+                let (pool, have_one) = (&pool, &have_one);
+                s.builder().name(format!("handler-{n}")).spawn(move || {
+                    let first = pool.get().unwrap();
+                    have_one.count_down();
+                    have_one.wait().unwrap();
+                    let second = pool.get().unwrap();
+                    drop((first, second));
+                });
+            }
+            ready();
+        });
+    });
+}
+
+/// A program that works until its standard input is closed.
+fn works() {
+    run(|| {
+        ecru::scope(|s| {
+            for n in 0..20 {
+                s.builder().name(format!("idle-{n}")).spawn(|| ecru::sleep(HOUR));
+            }
+            s.builder().name("beats").spawn(
+                || {
+                    while ecru::sleep(Duration::from_millis(1)).is_ok() {}
+                },
+            );
+            ready();
+            let end = ecru::unblock(|| std::io::stdin().read(&mut [0]).unwrap());
+            assert_eq!(end, 0);
+            s.cancel();
+        });
+    });
+    println!("over");
+}

@@ -1,0 +1,67 @@
+//! Programs that hang: the first five lines of a dump name the cause, the task and the source line.
+
+use crate::support::{path, said, start, until};
+
+/// Dumps a program until the first five lines have all of these parts.
+#[track_caller]
+fn names(program: &str, parts: &[&str]) -> String {
+    let program = start(program);
+    let head = || {
+        let dump = said(&["dump", path(&program.socket)]);
+        dump.lines().take(5).collect::<Vec<_>>().join("\n")
+    };
+    let head = until(head, |head| parts.iter().all(|part| head.contains(part)));
+    head
+}
+
+#[test]
+fn a_cycle_of_three_locks_beside_running_work_slow() {
+    let head = names(
+        "locks",
+        &["3 tasks wait for each other", "'philosopher-2'", "a lock ('left'", "programs.rs:"],
+    );
+    assert_eq!(head.matches(", which task #").count(), 3, "{head}");
+}
+
+#[test]
+fn a_join_under_a_lock_slow() {
+    let parts = ["2 tasks wait for each other", "'closing'", "'entry'", "'ledger'", "programs.rs:"];
+    names("join", &parts);
+}
+
+#[test]
+fn a_reader_that_wants_to_write_slow() {
+    let parts =
+        ["1 task waits for itself", "'reloader'", "'settings'", "a reader has it", "programs.rs:"];
+    names("upgrade", &parts);
+}
+
+#[test]
+fn a_worker_that_sleeps_slow() {
+    let parts = ["is busy with a task 'poller' spawned at", "programs.rs:", "use `ecru::sleep`"];
+    names("sleep", &parts);
+}
+
+#[test]
+fn a_mutex_of_std_across_a_wait_slow() {
+    let parts = ["is busy with a task '", "programs.rs:", "hold no `std` lock across a wait"];
+    names("mutex", &parts);
+}
+
+#[test]
+fn a_channel_of_std_slow() {
+    let parts = ["is busy with a task 'consumer' spawned at", "programs.rs:", "`ecru::channel`"];
+    names("mpsc", &parts);
+}
+
+#[test]
+fn a_leaked_sender_slow() {
+    let parts = ["'consumer'", "a value from a channel 'orders' of u32 (bounded(5)", "1 sender"];
+    names("leak", &parts);
+}
+
+#[test]
+fn an_exhausted_pool_slow() {
+    let parts = ["'handler-", "a permit (", "0 free", ", which task #", "programs.rs:"];
+    names("pool", &parts);
+}

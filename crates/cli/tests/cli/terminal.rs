@@ -1,0 +1,69 @@
+//! `ecru top` in a terminal, which is tmux.
+
+use std::process::{Command, Output};
+
+use crate::support::{path, start, text, until};
+
+/// A server of tmux with one session, which is ended when this is dropped.
+struct Terminal(String);
+
+impl Terminal {
+    fn tmux(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new("tmux");
+        command.args(["-L", &self.0, "-f", "/dev/null"]).args(arguments);
+        command.output().expect("tmux is installed")
+    }
+
+    fn screen(&self) -> String {
+        text(&self.tmux(&["capture-pane", "-p"]).stdout)
+    }
+
+    /// Presses keys, and waits until the screen has a part.
+    #[track_caller]
+    fn press(&self, keys: &[&str], part: &str) -> String {
+        let mut arguments = vec!["send-keys"];
+        arguments.extend(keys);
+        self.tmux(&arguments);
+        until(|| self.screen(), |screen| screen.contains(part))
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        self.tmux(&["kill-server"]);
+    }
+}
+
+#[test]
+fn top_in_a_terminal_slow() {
+    if Command::new("tmux").arg("-V").output().is_err() {
+        assert!(std::env::var_os("ECRU_REQUIRE_SERVERS").is_none(), "tmux is not installed");
+        eprintln!("skipped: tmux is not installed");
+        return;
+    }
+    let program = start("locks");
+    let terminal = Terminal(format!("ecru-cli-{}", std::process::id()));
+    let top = format!("{} top {}", env!("CARGO_BIN_EXE_ecru"), path(&program.socket));
+    let opened = terminal.tmux(&["new-session", "-d", "-x", "130", "-y", "40", &top]);
+    assert!(opened.status.success(), "{}", text(&opened.stderr));
+    let screen = until(
+        || terminal.screen(),
+        |screen| screen.contains("wait for each other: #") && screen.contains("ended/s"),
+    );
+    for part in ["ecru top ", "sorted by tree", "TASK", "philosopher-2", "'middle'", "q quit"] {
+        assert!(screen.contains(part), "{part}:\n{screen}");
+    }
+    terminal.press(&["s"], "sorted by longest wait");
+    terminal.press(&["/"], "type a part of a name");
+    terminal.press(&["works", "Enter"], "filter: works");
+    let screen = until(|| terminal.screen(), |screen| !screen.contains("philosopher-0   "));
+    assert!(screen.contains("works"), "{screen}");
+    // The stack of the only task that is left.
+    terminal.press(&["Enter"], "   0: ");
+    terminal.press(&["Escape"], "spawned at");
+    terminal.tmux(&["send-keys", "q"]);
+    until(
+        || format!("{:?}", terminal.tmux(&["list-sessions"]).status.success()),
+        |is_open| is_open == "false",
+    );
+}

@@ -1,0 +1,218 @@
+//! Tasks that are started again when they fail.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+use std::{error, fmt, io};
+
+use ecru::source::{self, Source};
+use ecru::{Cancelled, JoinError, JoinHandle, PanicPayload};
+
+/// A set of children that are started again when they fail, which [`supervise`] returns.
+#[must_use = "nothing runs before `run`"]
+pub struct Supervisor<'a, E> {
+    max_restarts: usize,
+    period: Duration,
+    children: Vec<Child<'a, E>>,
+}
+
+struct Child<'a, E> {
+    name: String,
+    body: Box<dyn Fn() -> Result<(), E> + Send + Sync + 'a>,
+}
+
+/// Creates a supervisor of tasks, its *children*. Add them with [`child`](Supervisor::child), then
+/// call [`run`](Supervisor::run).
+///
+/// A child that returns an error or panics is started again at once, and the others are left alone.
+/// If there are more than `max_restarts` restarts within `period`, the failure is beyond what a
+/// restart mends. The supervisor then cancels the other children, and `run` returns the last
+/// failure, which *escalates* it to the caller. A caller that is itself a child of a supervisor
+/// passes it on by returning it.
+///
+/// A child that returns `Ok` has ended and is not started again.
+///
+/// # Examples
+/// ```
+/// use ecru::channel;
+/// use std::sync::Mutex;
+/// use std::time::Duration;
+///
+/// ecru::run(|| {
+///     let (sender, words) = channel::unbounded();
+///     ecru_flow::send_all(sender, ["one", "2", "three"]).unwrap();
+///     let seen = Mutex::new(Vec::new());
+///     ecru_flow::supervise(3, Duration::from_secs(60))
+///         .child("reader", || {
+///             // Each start has its own state. What a failed one has received is lost.
+///             for word in &words {
+///                 if word.parse::<u32>().is_ok() {
+///                     return Err(format!("{word} is not a word"));
+///                 }
+///                 seen.lock().unwrap().push(word);
+///             }
+///             Ok(())
+///         })
+///         .run()
+///         .unwrap();
+///     assert_eq!(seen.into_inner().unwrap(), ["one", "three"]);
+/// });
+/// ```
+pub fn supervise<'a, E>(max_restarts: usize, period: Duration) -> Supervisor<'a, E> {
+    Supervisor { max_restarts, period, children: Vec::new() }
+}
+
+impl<'a, E: Send> Supervisor<'a, E> {
+    /// Adds a child. Its name appears in the error of [`run`](Supervisor::run), and as the name of
+    /// its task.
+    ///
+    /// `body` is called again for each restart, so it should make its state itself.
+    pub fn child<F>(mut self, name: impl Into<String>, body: F) -> Supervisor<'a, E>
+    where
+        F: Fn() -> Result<(), E> + Send + Sync + 'a,
+    {
+        self.children.push(Child { name: name.into(), body: Box::new(body) });
+        self
+    }
+
+    /// Runs the children, each in a task of its own, until all have ended.
+    ///
+    /// # Errors
+    /// Returns [`SuperviseError::Escalated`] if there were too many restarts, and
+    /// [`SuperviseError::Cancelled`] if the caller is cancelled. All children have ended by then.
+    ///
+    /// # Panics
+    /// Panics outside a run, inside [`no_suspend`](ecru::no_suspend), and if a child panics after the
+    /// supervisor or its caller has been cancelled.
+    ///
+    /// # Cancellation
+    /// This is a cancellation point. The children are cancelled and awaited, and not started again.
+    #[track_caller]
+    pub fn run(self) -> Result<(), SuperviseError<E>> {
+        let Supervisor { max_restarts, period, children } = self;
+        let mut recent = Restarts { times: VecDeque::new(), max: max_restarts, period };
+        ecru::scope(|s| {
+            let start = |number: usize| {
+                let child: &Child<'_, E> = &children[number];
+                (number, s.builder().name(&child.name).spawn(|| (child.body)()))
+            };
+            let mut running: Vec<(usize, JoinHandle<'_, Result<(), E>>)> =
+                (0..children.len()).map(start).collect();
+            while !running.is_empty() {
+                let handles = running.iter().map(|(_, handle)| handle);
+                let (at, outcome) = source::race_indexed(handles).wait()?;
+                let (number, _) = running.swap_remove(at);
+                let failure = match outcome {
+                    Ok(Ok(())) => continue,
+                    Ok(Err(error)) => Failure::Failed(error),
+                    Err(JoinError::Panicked(payload)) => Failure::Panicked(payload),
+                    // It was cancelled before it began. That happens only to a cancelled caller.
+                    Err(_) => {
+                        ecru::checkpoint()?;
+                        running.push(start(number));
+                        continue;
+                    }
+                };
+                ecru::checkpoint()?;
+                if !recent.permit() {
+                    s.cancel();
+                    let child = children[number].name.clone();
+                    return Err(SuperviseError::Escalated { child, failure });
+                }
+                running.push(start(number));
+            }
+            Ok(())
+        })
+    }
+}
+
+/// The restarts of the last period.
+struct Restarts {
+    times: VecDeque<Instant>,
+    max: usize,
+    period: Duration,
+}
+
+impl Restarts {
+    /// Returns whether another restart is within the limit, and notes it if so.
+    fn permit(&mut self) -> bool {
+        let now = ecru::time::now();
+        while self.times.pop_front_if(|time| now.duration_since(*time) >= self.period).is_some() {}
+        if self.times.len() >= self.max {
+            return false;
+        }
+        self.times.push_back(now);
+        true
+    }
+}
+
+impl<E> fmt::Debug for Supervisor<'_, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.children.iter().map(|child| &child.name);
+        f.debug_list().entries(names).finish()
+    }
+}
+
+/// The failure of a supervised child.
+#[derive(Debug)]
+pub enum Failure<E> {
+    /// It returned this error.
+    Failed(E),
+    /// It panicked.
+    Panicked(PanicPayload),
+}
+
+/// The error of [`Supervisor::run`].
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum SuperviseError<E> {
+    /// A child failed, and there were too many restarts already.
+    Escalated {
+        /// The name of the child.
+        child: String,
+        /// Its last failure.
+        failure: Failure<E>,
+    },
+    /// The caller was cancelled.
+    Cancelled(Cancelled),
+}
+
+impl<E: fmt::Display> fmt::Display for Failure<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Failed(error) => error.fmt(f),
+            Failure::Panicked(payload) => match payload.message() {
+                Some(message) => write!(f, "it panicked: {message}"),
+                None => f.write_str("it panicked"),
+            },
+        }
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for SuperviseError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SuperviseError::Escalated { child, failure } => {
+                write!(f, "`{child}` failed after too many restarts: {failure}")
+            }
+            SuperviseError::Cancelled(cancelled) => cancelled.fmt(f),
+        }
+    }
+}
+
+impl<E: fmt::Debug + fmt::Display> error::Error for SuperviseError<E> {}
+
+impl<E> From<Cancelled> for SuperviseError<E> {
+    fn from(cancelled: Cancelled) -> SuperviseError<E> {
+        SuperviseError::Cancelled(cancelled)
+    }
+}
+
+/// A cancellation is kept: [`Cancelled::find`] finds it in the error.
+impl<E: fmt::Debug + fmt::Display + Send + Sync + 'static> From<SuperviseError<E>> for io::Error {
+    fn from(error: SuperviseError<E>) -> io::Error {
+        match error {
+            SuperviseError::Cancelled(cancelled) => cancelled.into(),
+            escalated => io::Error::other(escalated),
+        }
+    }
+}

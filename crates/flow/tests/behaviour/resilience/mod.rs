@@ -1,0 +1,5 @@
+//! Rows of `doc/behaviour/resilience.md`.
+
+mod breaker;
+mod rates;
+mod supervise;

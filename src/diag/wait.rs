@@ -1,0 +1,322 @@
+//! What a task waits for, as a dump shows it.
+
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::tree::Label;
+use crate::base::clock;
+use crate::base::tag::Hold;
+use crate::park::{About, Needs, Object, Purpose};
+use crate::task::{self, TaskId};
+
+/// What a task waits for.
+#[derive(Clone, Debug)]
+pub struct Wait {
+    what: &'static str,
+    /// The type of what an item is wanted from.
+    source: Option<&'static str>,
+    at: Option<&'static Location<'static>>,
+    task: Option<Label>,
+    fd: Option<i32>,
+    fd_name: Option<String>,
+    peer: Option<String>,
+    object: Option<Arc<Object>>,
+    /// The description of the object, with its holders.
+    described: Option<String>,
+    holders: Vec<Holder>,
+    scope: Option<(usize, u32)>,
+    deadline: Option<Instant>,
+    /// The time left until the deadline when the wait was looked at.
+    left: Option<Duration>,
+    lasted: Option<Duration>,
+    /// Tells this wait from all others. `None` if it is not that of a parked task.
+    identity: Option<(usize, u32)>,
+    /// An earlier dump has seen it.
+    is_seen: bool,
+}
+
+/// A task or thread that holds what a task waits for: a lock, a permit, or the right to compute a
+/// value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder {
+    task: Option<TaskId>,
+    at: Option<&'static Location<'static>>,
+}
+
+impl Holder {
+    /// Returns the task, or `None` if the holder is a thread.
+    #[must_use]
+    pub fn task(&self) -> Option<TaskId> {
+        self.task
+    }
+
+    /// Returns where the object was acquired, if that is known.
+    #[must_use]
+    pub fn at(&self) -> Option<&'static Location<'static>> {
+        self.at
+    }
+}
+
+impl Wait {
+    pub(super) fn new(purpose: Purpose, task: Option<Label>) -> Wait {
+        let mut wait = Wait { at: Some(purpose.at), task, ..Wait::of(purpose.what) };
+        match purpose.about {
+            About::Nothing | About::Task(_) => {}
+            About::Fd { fd, name, peer } => {
+                // A file of a simulation has no descriptor.
+                wait.fd = (fd >= 0).then_some(fd);
+                (wait.fd_name, wait.peer) = (name, peer);
+            }
+            About::Scope(scope, left) => wait.scope = Some((scope, left)),
+            About::Time(deadline) => {
+                wait.left = Some(deadline.saturating_duration_since(clock::now()));
+                wait.deadline = Some(deadline);
+            }
+            About::Object(object) => {
+                let holder =
+                    |hold: &Hold| Holder { task: task::task_of(hold.identity), at: hold.at };
+                wait.holders = object.holds.iter().map(holder).collect();
+                let holders = task::describe_holders(&object);
+                wait.described = Some(format!("{}{holders}", object.text));
+                wait.object = Some(Arc::from(object));
+            }
+        }
+        wait
+    }
+
+    pub(super) fn of(what: &'static str) -> Wait {
+        Wait {
+            what,
+            source: None,
+            at: None,
+            task: None,
+            fd: None,
+            fd_name: None,
+            peer: None,
+            object: None,
+            described: None,
+            holders: Vec::new(),
+            scope: None,
+            deadline: None,
+            left: None,
+            lasted: None,
+            identity: None,
+            is_seen: false,
+        }
+    }
+
+    pub(super) fn of_source(what: &'static str, source: &'static str) -> Wait {
+        Wait { source: Some(source), ..Wait::of(what) }
+    }
+
+    /// Adds how long the wait has lasted, what tells it from others, and whether an earlier dump has
+    /// seen it.
+    pub(super) fn with_times(
+        self,
+        lasted: Duration,
+        identity: (usize, u32),
+        is_seen: bool,
+    ) -> Wait {
+        Wait { lasted: Some(lasted), identity: Some(identity), is_seen, ..self }
+    }
+
+    /// Returns the tasks that must act before the wait can end, as far as they are known, except
+    /// those of the scope that is waited for. The flag tells whether one of them can end it.
+    pub(super) fn needs(&self) -> (bool, Vec<TaskId>) {
+        let needs_one = self.object.as_ref().is_some_and(|object| object.needs == Needs::Some);
+        let holders = self.holders.iter().filter_map(Holder::task);
+        (needs_one, self.task().into_iter().chain(holders).collect())
+    }
+
+    /// Returns the scope whose tasks are waited for.
+    pub(super) fn scope(&self) -> Option<usize> {
+        self.scope.map(|(scope, _)| scope)
+    }
+
+    /// Returns whether this is the same wait as one in an earlier dump.
+    pub(super) fn is_still(&self, before: &Wait) -> bool {
+        self.is_seen && self.identity.is_some() && self.identity == before.identity
+    }
+
+    /// Returns a text that is equal for waits of the same kind, whatever their times.
+    pub(super) fn kind(&self) -> String {
+        let object = self.object.as_ref().map_or("", |object| &object.text);
+        let (task, fd) = (self.task().map(TaskId::shown), self.fd);
+        format!("{} {:?} {task:?} {fd:?} {object} {:?}", self.what, self.source, self.at())
+    }
+
+    /// Returns a phrase for what is waited for, which follows "waits for" in the printed tree.
+    #[must_use]
+    pub fn what(&self) -> &'static str {
+        self.what
+    }
+
+    /// Returns the type of the source whose item is waited for, if the wait is that of
+    /// [`spawn_when`](crate::Scope::spawn_when).
+    #[must_use]
+    pub fn source(&self) -> Option<&'static str> {
+        self.source
+    }
+
+    /// Returns where the wait was called. Returns `None` if that is inside this library, as it is
+    /// for IO through the traits of `std`.
+    #[must_use]
+    pub fn at(&self) -> Option<&'static Location<'static>> {
+        let own = file!().strip_suffix("diag/wait.rs").unwrap_or(file!());
+        self.at.filter(|at| !at.file().starts_with(own))
+    }
+
+    /// Returns the task that is waited for, if the wait is for the end of a task.
+    #[must_use]
+    pub fn task(&self) -> Option<TaskId> {
+        self.task.as_ref().map(|task| task.id)
+    }
+
+    /// Returns the descriptor that is waited for, if the wait is for a descriptor.
+    #[must_use]
+    pub fn fd(&self) -> Option<i32> {
+        self.fd
+    }
+
+    /// Returns the path of the file, or the own address of the socket, if the wait is for a
+    /// descriptor that has one.
+    #[must_use]
+    pub fn fd_name(&self) -> Option<&str> {
+        self.fd_name.as_deref()
+    }
+
+    /// Returns the address of the other side, if the wait is for a connected socket.
+    #[must_use]
+    pub fn peer(&self) -> Option<&str> {
+        self.peer.as_deref()
+    }
+
+    /// Returns a description of the channel, the lock or other object that is waited for, if the
+    /// wait is for one. It names the object's [holders](Wait::holders). The description of a closure
+    /// of [`unblock`](crate::unblock) is its type.
+    #[must_use]
+    pub fn object(&self) -> Option<&str> {
+        self.described.as_deref()
+    }
+
+    /// Returns the name that the program has given to that object, if any. Channels are named by
+    /// [`Named`](crate::channel::Named), and locks by [`Mutex::named`](crate::sync::Mutex::named)
+    /// and its counterparts.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::channel::{self, Named};
+    ///
+    /// let (sender, orders) = channel::unbounded::<u32>().named("orders");
+    /// ecru::run(|| {
+    ///     ecru::scope(|s| {
+    ///         let reader = s.spawn(|| orders.recv());
+    ///         let handle = ecru::RuntimeHandle::current();
+    ///         let waits_for_orders = || {
+    ///             handle.dump().tasks().any(|task| {
+    ///                 task.waits_on().and_then(|wait| wait.object_name()) == Some("orders")
+    ///             })
+    ///         };
+    ///         while !waits_for_orders() {
+    ///             ecru::yield_now().unwrap();
+    ///         }
+    ///         sender.send(7).unwrap();
+    ///         assert_eq!(reader.join().unwrap(), Ok(7));
+    ///     });
+    /// });
+    /// ```
+    #[must_use]
+    pub fn object_name(&self) -> Option<&str> {
+        self.object.as_ref()?.name.as_deref()
+    }
+
+    /// Returns the holders of that object, as far as they are known: of a mutex, of a readers-writer
+    /// lock (also the readers), of permits, and of a value that is being computed.
+    ///
+    /// The holders of locks and permits are noted in builds with `debug_assertions`, in a simulation,
+    /// and in tasks of a runtime with [`inspect`](crate::RuntimeBuilder::inspect),
+    /// [`dump_on_signal`](crate::RuntimeBuilder::dump_on_signal) or
+    /// [`detect_deadlock`](crate::RuntimeBuilder::detect_deadlock). At most 64 are noted of one
+    /// object.
+    #[must_use]
+    pub fn holders(&self) -> &[Holder] {
+        &self.holders
+    }
+
+    /// Returns the numbers of senders and of receivers of the channel that is waited for.
+    #[must_use]
+    pub fn channel_ends(&self) -> Option<(usize, usize)> {
+        self.object.as_ref()?.ends
+    }
+
+    /// Returns how many tasks are left of the scope whose end is waited for.
+    #[must_use]
+    pub fn tasks_left(&self) -> Option<u32> {
+        self.scope.map(|(_, left)| left)
+    }
+
+    /// Returns when the wait ends, if it is a sleep.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    /// Returns the time between the dump and the deadline.
+    pub(super) fn left(&self) -> Option<Duration> {
+        self.left
+    }
+
+    /// Returns how long the wait has lasted, or `None` if that is not known. It is as long as the
+    /// closure has run if the wait is that of [`unblock`](crate::unblock).
+    ///
+    /// The time is counted from when the task's worker last looked at its timers and inboxes before
+    /// the wait. That is usually less than a millisecond earlier than the wait.
+    #[must_use]
+    pub fn lasted(&self) -> Option<Duration> {
+        self.lasted
+    }
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.what)?;
+        if let Some(source) = self.source {
+            write!(f, " from {source}")?;
+        }
+        if let Some(task) = &self.task {
+            write!(f, " task {task}")?;
+        }
+        if let Some(fd) = self.fd {
+            write!(f, " fd {fd}")?;
+        }
+        if let Some(name) = &self.fd_name {
+            write!(f, " ({name})")?;
+        }
+        if let Some(peer) = &self.peer {
+            write!(f, ", peer {peer}")?;
+        }
+        if let Some(object) = &self.described {
+            write!(f, " {object}")?;
+        }
+        if let Some((_, left)) = self.scope {
+            write!(f, " ({left} left)")?;
+        }
+        if let Some(left) = self.left {
+            write!(f, " ({left:.1?} left)")?;
+        }
+        if let Some(at) = self.at() {
+            write!(f, ", at {at}")?;
+        }
+        match self.lasted {
+            Some(lasted) if lasted >= LASTED_MIN => {
+                write!(f, ", for {:.1} s", lasted.as_secs_f64())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Waits that have lasted for less are printed without their times.
+const LASTED_MIN: Duration = Duration::from_secs(1);

@@ -1,0 +1,30 @@
+//! The holders of an object, in words.
+
+use std::fmt::Write;
+
+use super::current::task_of;
+use crate::park::Object;
+
+/// Returns the text about the holders of an object, which follows its description. It is empty if
+/// none is noted.
+pub(crate) fn describe_holders(object: &Object) -> String {
+    let mut text = String::new();
+    for (number, hold) in object.holds.iter().enumerate() {
+        let holder = task_of(hold.identity);
+        let holder = holder.map_or_else(|| "a thread".into(), |id| format!("task {id}"));
+        // Writing to a string does not fail.
+        let _ = match (hold.at, number) {
+            (None, _) => write!(text, ", by {holder}"),
+            (Some(at), 0) => write!(text, ", which {holder} acquired at {at}"),
+            (Some(at), _) => write!(text, ", {holder} at {at}"),
+        };
+    }
+    let noted = object.holds.len();
+    if let Some(more) = object.holders.and_then(|all| all.checked_sub(noted))
+        && noted > 0
+        && more > 0
+    {
+        let _ = write!(text, ", and {more} more");
+    }
+    text
+}
