@@ -45,7 +45,7 @@ fn published(tree: &Tree) -> Vec<&str> {
     let library = |manifest: &str| manifest.replace("Cargo.toml", "src/lib.rs");
     let members = tree
         .matching("crates/", "/Cargo.toml")
-        .filter(|(manifest, _)| tree.text(&library(*manifest)).is_ok());
+        .filter(|(manifest, _)| tree.text(&library(manifest)).is_ok());
     let manifests = tree.text("Cargo.toml").into_iter().chain(members.map(|(_, text)| text));
     manifests.filter_map(|manifest| manifest.split("name = \"").nth(1)?.split('"').next()).collect()
 }

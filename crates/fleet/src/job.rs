@@ -243,7 +243,8 @@ const MAX_REASON: usize = 4096;
 
 /// Returns a reason that is not longer than that.
 pub(crate) fn cut(why: &str) -> &str {
-    &why[..why.floor_char_boundary(MAX_REASON)]
+    let end = (0..=MAX_REASON).rev().find(|end| why.is_char_boundary(*end));
+    &why[..end.unwrap_or(0)]
 }
 
 impl Drop for Guard {

@@ -12,7 +12,8 @@ use crate::errors::invalid;
 const MAX_NAME: usize = engine::MAX_NAME - 2;
 
 /// The shortest and the longest lease.
-const LEASES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_hours(24));
+const LEASES: (Duration, Duration) =
+    (Duration::from_millis(100), Duration::from_secs(24 * 60 * 60));
 
 /// The shortest time that results are kept. Their callers must have read them by then.
 const SHORTEST_KEEP: Duration = Duration::from_secs(1);
@@ -21,10 +22,11 @@ const SHORTEST_KEEP: Duration = Duration::from_secs(1);
 const MOST_STARTS: usize = 1000;
 
 /// The shortest and the longest period of a rate.
-const PERIODS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_hours(24 * 31));
+const PERIODS: (Duration, Duration) =
+    (Duration::from_millis(10), Duration::from_secs(31 * 24 * 60 * 60));
 
 /// The longest pause: a hundred years. Servers and clocks cannot count much longer ones.
-pub(crate) const LONGEST_PAUSE: Duration = Duration::from_hours(100 * 365 * 24);
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
 /// What a program has set.
 #[derive(Clone, Debug)]

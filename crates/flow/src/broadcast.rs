@@ -62,9 +62,17 @@ impl<T> State<T> {
         for entry in self.buffer.iter_mut().skip(skipped as usize) {
             entry.unread -= count;
         }
-        while let Some(read) = self.buffer.pop_front_if(|entry| entry.unread == 0) {
+        while let Some(read) = self.pop_read() {
             out.push(read);
         }
+    }
+
+    /// Takes the first entry if no receiver lacks it.
+    fn pop_read(&mut self) -> Option<Entry<T>> {
+        self.buffer
+            .front()
+            .is_some_and(|entry| entry.unread == 0)
+            .then(|| self.buffer.pop_front())?
     }
 }
 
@@ -519,7 +527,7 @@ impl<T: Clone> Source for BroadcastReceiver<T> {
         let entry = &mut state.buffer[(position - first) as usize];
         entry.unread -= 1;
         let value = Arc::clone(&entry.value);
-        let read = state.buffer.pop_front_if(|entry| entry.unread == 0);
+        let read = state.pop_read();
         drop(state);
         self.shared.has_left(usize::from(read.is_some()));
         drop(read);

@@ -78,7 +78,12 @@ impl State {
 
 /// Converts nanoseconds to a `Duration`, at most `Duration::MAX`.
 fn duration(nanoseconds: u128) -> Duration {
-    Duration::from_nanos_u128(nanoseconds.min(Duration::MAX.as_nanos()))
+    const SECOND: u128 = 1_000_000_000;
+    // Both fit: the remainder is less than a second.
+    match u64::try_from(nanoseconds / SECOND) {
+        Ok(seconds) => Duration::new(seconds, (nanoseconds % SECOND) as u32),
+        Err(_) => Duration::MAX,
+    }
 }
 
 impl RateLimiter {

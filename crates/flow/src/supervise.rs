@@ -136,7 +136,8 @@ impl Restarts {
     /// Returns whether another restart is within the limit, and notes it if so.
     fn permit(&mut self) -> bool {
         let now = ecru::time::now();
-        while self.times.pop_front_if(|time| now.duration_since(*time) >= self.period).is_some() {}
+        let is_over = |time: &Instant| now.duration_since(*time) >= self.period;
+        self.times.drain(..self.times.partition_point(is_over));
         if self.times.len() >= self.max {
             return false;
         }

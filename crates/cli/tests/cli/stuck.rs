@@ -10,8 +10,7 @@ fn names(program: &str, parts: &[&str]) -> String {
         let dump = said(&["dump", path(&program.socket)]);
         dump.lines().take(5).collect::<Vec<_>>().join("\n")
     };
-    let head = until(head, |head| parts.iter().all(|part| head.contains(part)));
-    head
+    until(head, |head| parts.iter().all(|part| head.contains(part)))
 }
 
 #[test]
