@@ -189,6 +189,23 @@ impl<'scope, T, S> JoinSet<'scope, '_, T, S> {
     ///
     /// # Cancellation
     /// This is a cancellation point, as described above.
+    ///
+    /// # Examples
+    /// ```
+    /// ecru::run(|| {
+    ///     ecru::scope(|s| {
+    ///         let set = ecru::JoinSet::new(s);
+    ///         for n in 1..=3 {
+    ///             set.spawn(move || n * n);
+    ///         }
+    ///         let mut sum = 0;
+    ///         while let Some(square) = set.join_next() {
+    ///             sum += square.unwrap();
+    ///         }
+    ///         assert_eq!(sum, 14);
+    ///     });
+    /// });
+    /// ```
     #[track_caller]
     pub fn join_next(&self) -> Option<Result<T, JoinError>> {
         let begun = task::begin_wait();

@@ -16,6 +16,18 @@ use super::switch::{Fiber, FiberState, Suspender};
 use super::{frames, leaked, panics, thread_end};
 
 /// The result of [`Coroutine::resume`].
+///
+/// # Examples
+/// ```
+/// use ecru::coroutine::{Coroutine, CoroutineState};
+///
+/// let mut doubling = Coroutine::new(|yielder, first: u32| {
+///     let second = yielder.suspend(2 * first);
+///     second.to_string()
+/// });
+/// assert_eq!(doubling.resume(3), CoroutineState::Yielded(6));
+/// assert_eq!(doubling.resume(4), CoroutineState::Complete(String::from("4")));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CoroutineState<Yield, Out> {
     /// The coroutine suspended with this value, and can be resumed.
@@ -25,6 +37,18 @@ pub enum CoroutineState<Yield, Out> {
 }
 
 /// The state of a [`Coroutine`].
+///
+/// # Examples
+/// ```
+/// use ecru::coroutine::{Coroutine, CoroutineStatus};
+///
+/// let mut once = Coroutine::new(|yielder, (): ()| yielder.suspend(7));
+/// assert_eq!(once.state(), CoroutineStatus::Unstarted);
+/// once.resume(());
+/// assert_eq!(once.state(), CoroutineStatus::Suspended);
+/// once.resume(());
+/// assert_eq!(once.state(), CoroutineStatus::Complete);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CoroutineStatus {
     /// The coroutine has not been resumed yet.

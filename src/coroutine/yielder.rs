@@ -17,6 +17,24 @@ use super::{frames, panics};
 /// It may be lent to any function that the body calls. It suspends only its own coroutine, and only
 /// from that coroutine's own stack. In a task, a run or another coroutine that the body has
 /// started, [`suspend`](Yielder::suspend) panics.
+///
+/// # Examples
+/// ```
+/// use ecru::coroutine::{Coroutine, CoroutineState, Yielder};
+///
+/// /// Suspends from inside a recursion.
+/// fn count_down(yielder: &Yielder<(), u32>, from: u32) {
+///     if from > 0 {
+///         yielder.suspend(from);
+///         count_down(yielder, from - 1);
+///     }
+/// }
+///
+/// let mut numbers = Coroutine::new(|yielder, (): ()| count_down(yielder, 2));
+/// assert_eq!(numbers.resume(()), CoroutineState::Yielded(2));
+/// assert_eq!(numbers.resume(()), CoroutineState::Yielded(1));
+/// assert_eq!(numbers.resume(()), CoroutineState::Complete(()));
+/// ```
 #[repr(transparent)]
 pub struct Yielder<In, Yield> {
     /// A yielder is the control block under another name. Lending it costs nothing, and using it

@@ -60,13 +60,27 @@ impl File {
         File { handle, cursor: Arc::new(Mutex::new(())) }
     }
 
-    /// Opens a file for reading. See [`File`] for an example.
+    /// Opens a file for reading.
     ///
     /// # Errors
     /// Returns the errors of [`OpenOptions::open`].
     ///
     /// # Cancellation
     /// This is a cancellation point.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::fs::{self, File};
+    /// use std::io::Read;
+    ///
+    /// # let path = std::env::temp_dir().join(format!("ecru-open-{}", std::process::id()));
+    /// fs::write(&path, "ecru")?;
+    /// let mut text = String::new();
+    /// File::open(&path)?.read_to_string(&mut text)?;
+    /// assert_eq!(text, "ecru");
+    /// # fs::remove_file(&path)?;
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn open<P: AsRef<Path>>(path: P) -> io::Result<File> {
         OpenOptions::new().read(true).open(path)
     }

@@ -76,13 +76,24 @@ pub fn read<P: AsRef<Path>>(path: P) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads a whole file as UTF-8 text. See [`read`] for an example.
+/// Reads a whole file as UTF-8 text.
 ///
 /// # Errors
 /// Returns `InvalidData` if the contents are not UTF-8, and the errors of [`read`].
 ///
 /// # Cancellation
 /// This is a cancellation point, and so is each boundary between two pieces.
+///
+/// # Examples
+/// ```
+/// use ecru::fs;
+///
+/// # let path = std::env::temp_dir().join(format!("ecru-text-{}", std::process::id()));
+/// fs::write(&path, "one\ntwo\n")?;
+/// assert_eq!(fs::read_to_string(&path)?.lines().count(), 2);
+/// # fs::remove_file(&path)?;
+/// # std::io::Result::Ok(())
+/// ```
 pub fn read_to_string<P: AsRef<Path>>(path: P) -> io::Result<String> {
     into_text(read(path)?)
 }
@@ -293,6 +304,17 @@ pub fn create_dir<P: AsRef<Path>>(path: P) -> io::Result<()> {
 ///
 /// # Cancellation
 /// This is a cancellation point. An operation that has begun is completed.
+///
+/// # Examples
+/// ```
+/// use ecru::fs;
+///
+/// # let path = std::env::temp_dir().join(format!("ecru-all-{}", std::process::id()));
+/// fs::create_dir_all(path.join("a/b"))?;
+/// assert!(fs::metadata(path.join("a/b"))?.is_dir());
+/// fs::remove_dir_all(&path)?;
+/// # std::io::Result::Ok(())
+/// ```
 pub fn create_dir_all<P: AsRef<Path>>(path: P) -> io::Result<()> {
     let path = path.as_ref();
     on_blocking_thread(|| request(CreateDirectory { path, recursive: true, mode: MODE }))
@@ -437,14 +459,27 @@ pub fn lchown<P: AsRef<Path>>(dir: P, uid: Option<u32>, gid: Option<u32>) -> io:
     on_blocking_thread(|| request(SetLinkOwnerAt { path, user: uid, group: gid }))
 }
 
-/// Returns an iterator over a directory's entries, in no particular order. See [`create_dir`] for
-/// an example.
+/// Returns an iterator over a directory's entries, in no particular order.
 ///
 /// # Errors
 /// Returns the errors of [`std::fs::read_dir`].
 ///
 /// # Cancellation
 /// This is a cancellation point.
+///
+/// # Examples
+/// ```
+/// use ecru::fs;
+///
+/// # let path = std::env::temp_dir().join(format!("ecru-list-{}", std::process::id()));
+/// fs::create_dir(&path)?;
+/// fs::write(path.join("note"), "text")?;
+/// for entry in fs::read_dir(&path)? {
+///     assert_eq!(entry?.file_name(), "note");
+/// }
+/// # fs::remove_dir_all(&path)?;
+/// # std::io::Result::Ok(())
+/// ```
 pub fn read_dir<P: AsRef<Path>>(path: P) -> io::Result<ReadDir> {
     let path = path.as_ref();
     task::begin_wait()?;

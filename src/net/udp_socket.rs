@@ -85,8 +85,7 @@ impl UdpSocket {
         try_each(addr, |address| self.0.connect(&address, None))
     }
 
-    /// Receives a datagram and returns its length and its sender's address. See the type for an
-    /// example.
+    /// Receives a datagram and returns its length and its sender's address.
     ///
     /// # Errors
     /// Returns `ConnectionRefused` if an earlier datagram did not reach a receiver, and the errors
@@ -94,6 +93,18 @@ impl UdpSocket {
     ///
     /// # Cancellation
     /// This is a cancellation point. A datagram is either returned or left for the next call.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::net::UdpSocket;
+    ///
+    /// let (one, other) = (UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?);
+    /// one.send_to(b"ping", other.local_addr()?)?;
+    /// let mut datagram = [0; 16];
+    /// let (length, from) = other.recv_from(&mut datagram)?;
+    /// assert_eq!((&datagram[..length], from), (&b"ping"[..], one.local_addr()?));
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.0.receive_from(buf, 0)
     }

@@ -170,6 +170,16 @@ impl Command {
     ///
     /// # Cancellation
     /// This is a cancellation point, like [`Child::wait_with_output`].
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::process::Command;
+    ///
+    /// let output = Command::new("echo").arg("hello").output()?;
+    /// assert!(output.status.success());
+    /// assert_eq!(output.stdout, b"hello\n");
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn output(&mut self) -> io::Result<Output> {
         let said = self.said;
         if !said[0] {
@@ -203,6 +213,15 @@ impl Command {
     /// # Cancellation
     /// This is a cancellation point once the program has been started. The process lives on, unless
     /// [`kill_on_drop`](Command::kill_on_drop) was set.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::process::Command;
+    ///
+    /// // The worker continues with other tasks until the program has ended.
+    /// assert!(!Command::new("false").status()?.success());
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn status(&mut self) -> io::Result<ExitStatus> {
         self.spawn()?.wait()
     }

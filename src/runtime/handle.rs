@@ -27,6 +27,16 @@ pub struct RuntimeHandle {
 }
 
 /// The error of [`RuntimeHandle::spawn`]: the runtime is not running.
+///
+/// # Examples
+/// ```
+/// let runtime = ecru::Runtime::builder().workers(1).build()?;
+/// let handle = runtime.handle();
+/// // There is no run yet.
+/// assert!(handle.spawn(|| 7).is_err());
+/// runtime.run(|| assert_eq!(handle.spawn(|| 7).unwrap().join().unwrap(), 7));
+/// # std::io::Result::Ok(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotRunning(());
 

@@ -15,6 +15,16 @@ pub(super) const SHORT: Duration = Duration::from_micros(100);
 pub(super) const WATCHED_ONE_IN: u32 = 16;
 
 /// Where tasks start.
+///
+/// # Examples
+/// ```
+/// use ecru::{Placement, Runtime};
+///
+/// // Tasks that exchange many messages stay on one worker.
+/// let runtime = Runtime::builder().workers(2).placement(Placement::Together).build()?;
+/// assert_eq!(runtime.run(|| ecru::spawn(|| 7).join().unwrap()), 7);
+/// # std::io::Result::Ok(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Placement {

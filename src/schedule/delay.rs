@@ -5,6 +5,16 @@ use std::time::Duration;
 use super::jitter::{self, Jitter};
 
 /// The pause of a [`Retry`](super::Retry) after a failure.
+///
+/// # Examples
+/// ```
+/// use ecru::schedule::{Delay, Jitter};
+/// use std::time::Duration;
+///
+/// let (second, minute) = (Duration::from_secs(1), Duration::from_secs(60));
+/// let delay = Delay::Backoff { start: second, max: minute, mult: 2 };
+/// assert_eq!(delay.pause_after(3, 2 * second, Jitter::None), 4 * second);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Delay {
     /// No pause. Other tasks run, and a cancellation is noticed.

@@ -6,6 +6,17 @@ use crate::base::random;
 
 /// The part of a pause that is random, so that tasks that failed at the same moment do not all
 /// retry at the same moment.
+///
+/// # Examples
+/// ```
+/// use ecru::Schedule;
+/// use ecru::schedule::Jitter;
+/// use std::time::Duration;
+///
+/// // Pauses from five to ten microseconds.
+/// let polls = Schedule::every(Duration::from_micros(10)).max_runs(3).jitter(Jitter::Equal);
+/// assert_eq!(polls.run(|| "polled"), Ok("polled"));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Jitter {
     /// Nothing is random: each pause has its full length.

@@ -20,22 +20,27 @@
 //!
 //! A schedule counts runs. It reports the cancellation of a pause separately from what the closure
 //! returns. A retry counts consecutive failures, and its [`Delay`] may grow with them. It returns
-//! the closure's own error type, so the caller only needs one `?`.
+//! the closure's own error type, so the caller only needs one `?`. [`Retry::when`] chooses which
+//! failures are retried, and a [`RetryBudget`] limits the retries of many calls together.
 //!
 //! Everything runs in place: no task is spawned, and the closure may borrow. Pauses are calls of
 //! [`sleep`](crate::sleep). On a plain thread they block it, and in a task they let other tasks
 //! run.
 
+mod budget;
 mod delay;
 mod jitter;
 mod pauses;
 mod repeat;
 mod retry;
+mod retry_when;
 mod until;
 
+pub use budget::RetryBudget;
 pub use delay::Delay;
 pub use jitter::Jitter;
 pub use pauses::Pauses;
 pub use repeat::Schedule;
 pub use retry::Retry;
+pub use retry_when::RetryWhen;
 pub use until::Until;

@@ -18,6 +18,15 @@ pub(super) enum Growth {
 
 /// An iterator over the pauses of a schedule, before jitter: see
 /// [`Schedule::pauses`](super::Schedule::pauses).
+///
+/// # Examples
+/// ```
+/// use ecru::Schedule;
+/// use std::time::Duration;
+///
+/// let pauses = Schedule::exponential(Duration::from_secs(1)).max_runs(4).pauses();
+/// assert_eq!(pauses.sum::<Duration>(), Duration::from_secs(1 + 2 + 4));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Pauses {
     next: Duration,

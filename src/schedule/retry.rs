@@ -3,8 +3,10 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
+use super::budget::RetryBudget;
 use super::delay::Delay;
 use super::jitter::Jitter;
+use super::retry_when::RetryWhen;
 use crate::task::{self, Cancelled};
 use crate::time;
 
@@ -47,6 +49,8 @@ pub struct Retry {
     max_failures: Option<u32>,
     delay: Delay,
     jitter: Jitter,
+    /// `None` if the number of retries is not limited by a budget.
+    budget: Option<RetryBudget>,
 }
 
 impl Retry {
@@ -102,11 +106,60 @@ impl Retry {
         self
     }
 
+    /// Sets a budget of retries, which other policies may share. A failure for which the budget has
+    /// no retry left is returned. Successes add to the budget.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::Retry;
+    /// use ecru::schedule::RetryBudget;
+    /// use std::io;
+    ///
+    /// // Two retries in reserve, and one more for every ten successes.
+    /// let budget = RetryBudget::new(2, 10);
+    /// let retry = Retry::new().budget(&budget);
+    /// let mut tries = 0;
+    /// let broken = retry.until_ok(|| {
+    ///     tries += 1;
+    ///     Err::<(), io::Error>(io::ErrorKind::ConnectionRefused.into())
+    /// });
+    /// assert!(broken.is_err());
+    /// assert_eq!((tries, budget.retries()), (3, 0));
+    /// ```
+    pub fn budget(mut self, budget: &RetryBudget) -> Retry {
+        self.budget = Some(budget.clone());
+        self
+    }
+
+    /// Retries only the failures for which `retries` returns true. Any other failure is returned at
+    /// once. This is the last setting: what it returns has the methods that run something.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::Retry;
+    /// use std::io::{Error, ErrorKind};
+    ///
+    /// let retry = Retry::new().when(|error: &Error| error.kind() == ErrorKind::ConnectionRefused);
+    /// let mut kinds = vec![ErrorKind::NotFound, ErrorKind::ConnectionRefused];
+    /// let outcome = retry.until_ok(|| match kinds.pop() {
+    ///     Some(kind) => Err(Error::from(kind)),
+    ///     None => Ok(()),
+    /// });
+    /// assert_eq!(outcome.unwrap_err().kind(), ErrorKind::NotFound);
+    /// ```
+    pub fn when<E, P>(self, retries: P) -> RetryWhen<E, P>
+    where
+        P: Fn(&E) -> bool,
+    {
+        RetryWhen::new(self, retries)
+    }
+
     /// Runs `op` until it succeeds, and returns its value.
     ///
     /// # Errors
-    /// Returns the failure that exceeded the limit, or a failure that occurred after the caller had
-    /// been cancelled. If a pause is cancelled, returns [`Cancelled`] converted to the error type.
+    /// Returns the failure that exceeded the limit or the budget, or a failure that occurred after
+    /// the caller had been cancelled. If a
+    /// pause is cancelled, returns [`Cancelled`] converted to the error type.
     ///
     /// # Panics
     /// Panics if `op` panics; it is not retried then. Also panics if a pause is reached inside
@@ -115,13 +168,27 @@ impl Retry {
     /// # Cancellation
     /// Each pause is a cancellation point. A success is returned even if a cancellation came before
     /// it.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::Retry;
+    /// use ecru::schedule::Delay;
+    /// use std::io::{Error, ErrorKind};
+    /// use std::time::Duration;
+    ///
+    /// let mut answers = vec![Ok("ready"), Err(ErrorKind::ConnectionRefused)];
+    /// let retry = Retry::new().max_failures(3).delay(Delay::Constant(Duration::from_micros(100)));
+    /// let answer = retry.until_ok(|| answers.pop().unwrap().map_err(Error::from))?;
+    /// assert_eq!(answer, "ready");
+    /// # std::io::Result::Ok(())
+    /// ```
     #[track_caller]
     pub fn until_ok<T, E, F>(&self, op: F) -> Result<T, E>
     where
         F: FnMut() -> Result<T, E>,
         E: From<Cancelled>,
     {
-        self.run(op, Some)
+        self.run(op, Some, |_| true)
     }
 
     /// Runs `op` repeatedly, also after a success, until the consecutive failures exceed the limit.
@@ -156,29 +223,39 @@ impl Retry {
         F: FnMut() -> Result<T, E>,
         E: From<Cancelled>,
     {
-        let Err(error) = self.run(op, |_| None::<Infallible>);
+        let Err(error) = self.run(op, |_| None::<Infallible>, |_| true);
         error
     }
 
     /// Runs `op` until `keep` returns a value for a success, or until a failure is not retried.
     #[track_caller]
-    fn run<T, E: From<Cancelled>, K>(
+    pub(super) fn run<T, E: From<Cancelled>, K>(
         &self,
         mut op: impl FnMut() -> Result<T, E>,
         keep: impl Fn(T) -> Option<K>,
+        retries: impl Fn(&E) -> bool,
     ) -> Result<K, E> {
         // The number of consecutive failures, and the length of the last pause.
         let (mut failures, mut pause) = (0_u32, Duration::ZERO);
         loop {
             match op() {
-                Ok(value) => match keep(value) {
-                    Some(kept) => return Ok(kept),
-                    None => failures = 0,
-                },
+                Ok(value) => {
+                    if let Some(budget) = &self.budget {
+                        budget.succeeded();
+                    }
+                    match keep(value) {
+                        Some(kept) => return Ok(kept),
+                        None => failures = 0,
+                    }
+                }
                 Err(error) => {
                     failures = failures.saturating_add(1);
                     let too_often = self.max_failures.is_some_and(|most| failures > most);
-                    if too_often || task::is_cancelled() {
+                    if too_often
+                        || task::is_cancelled()
+                        || !retries(&error)
+                        || self.budget.as_ref().is_some_and(|budget| !budget.take())
+                    {
                         return Err(error);
                     }
                 }

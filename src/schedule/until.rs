@@ -103,6 +103,17 @@ impl Until {
     ///
     /// # Cancellation
     /// Each pause is a cancellation point, as in [`Schedule::run`].
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::Schedule;
+    /// use std::time::Duration;
+    ///
+    /// let mut words = ["seven", "7"].iter();
+    /// let parsed = Schedule::until_ok(Duration::ZERO).run(|| words.next().unwrap().parse::<u32>());
+    /// // The outer result tells of a cancelled pause, and the inner one is the last run's.
+    /// assert_eq!(parsed, Ok(Ok(7)));
+    /// ```
     #[track_caller]
     pub fn run<T, E, F>(&self, body: F) -> Result<Result<T, E>, Cancelled>
     where

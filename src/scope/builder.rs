@@ -6,6 +6,7 @@ use super::join::JoinHandle;
 use super::options::{Options, Start};
 use super::scoped::{Plain, Scope};
 use super::try_scoped::TryScope;
+use crate::task;
 
 macro_rules! builder {
     ($(#[$attribute:meta])* $name:ident<$($parameter:tt),+>, $scope:ty) => {
@@ -168,7 +169,12 @@ impl<'scope> TaskBuilder<'scope, '_> {
     {
         self.options.daemon = true;
         let start = self.options.start();
-        self.scope.core.spawn_at(self.place(), Plain(move || drop(f())), self.options, start);
+        self.scope.core.spawn_at(
+            self.place(),
+            Plain(move || task::drop_unseen(f())),
+            self.options,
+            start,
+        );
     }
 }
 

@@ -30,7 +30,8 @@ enum JoinBegun {
 /// Dropping the handle, forgetting it or sending it elsewhere has no effect on the task: the task's
 /// scope waits for the task in any case. A result that is not taken is dropped with the handle,
 /// even if it is an `Err`. If the environment variable `ECRU_LOG` is set (and neither empty nor
-/// `0`), each such `Err` is reported by one line on standard error.
+/// `0`), each such `Err` is reported by one line on standard error. A future of `async` code that is
+/// dropped in this way has run nothing, so debug builds always report it.
 ///
 /// A handle is a [`Source`](crate::Source) of the result, so it can be one of several things to
 /// wait for. To wait for this task alone, prefer [`join`](JoinHandle::join), which can start the
@@ -92,6 +93,18 @@ impl<'scope, T> JoinHandle<'scope, T> {
     /// # Cancellation
     /// This is a cancellation point of the caller. If the caller is cancelled, nothing is lost: the
     /// task goes on, and the handle can be joined again.
+    ///
+    /// # Examples
+    /// ```
+    /// ecru::run(|| {
+    ///     ecru::scope(|s| {
+    ///         let sum = s.spawn(|| (1..=10).sum::<u32>());
+    ///         let broken = s.spawn(|| -> u32 { panic!("no sum") });
+    ///         assert_eq!(sum.join().unwrap(), 55);
+    ///         assert_eq!(broken.join().unwrap_err().to_string(), "the task panicked: no sum");
+    ///     });
+    /// });
+    /// ```
     #[inline]
     #[track_caller]
     pub fn join(&self) -> Result<T, JoinError> {

@@ -8,6 +8,23 @@ use super::deadline::Elapsed;
 use crate::task::{self, Cancelled};
 
 /// The error of a [`join`](crate::JoinHandle::join) that returns no value.
+///
+/// # Examples
+/// ```
+/// use ecru::JoinError;
+///
+/// ecru::run(|| {
+///     ecru::scope(|s| {
+///         let task = s.spawn(|| 7);
+///         task.join().unwrap();
+///         match task.join() {
+///             Err(JoinError::Taken) => println!("the first join has taken the result"),
+///             Err(error) => panic!("{error}"),
+///             Ok(_) => unreachable!(),
+///         }
+///     });
+/// });
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum JoinError {
@@ -66,6 +83,19 @@ impl From<Elapsed> for JoinError {
 }
 
 /// The payload of a task's panic.
+///
+/// # Examples
+/// ```
+/// use ecru::JoinError;
+///
+/// ecru::run(|| {
+///     ecru::scope(|s| {
+///         let task = s.spawn(|| panic!("out of {}", "paper"));
+///         let Err(JoinError::Panicked(payload)) = task.join() else { unreachable!() };
+///         assert_eq!(payload.message(), Some("out of paper"));
+///     });
+/// });
+/// ```
 pub struct PanicPayload {
     /// In a mutex, because a payload is `Send` but not `Sync`, and errors are both. The message is
     /// stored separately so that it can be borrowed.

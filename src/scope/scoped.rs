@@ -114,6 +114,9 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// Until the task starts, it is a small box without a stack. Dropping the handle does not
     /// affect the task.
     ///
+    /// A task that calls an `async fn` only makes a future, which runs nothing. To run one, use
+    /// [`spawn_future`](Scope::spawn_future).
+    ///
     /// # Panics
     /// Panics if the calling thread runs no tasks of this scope's run.
     ///
@@ -193,7 +196,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         F: FnOnce() -> U + Send + 'scope,
         U: 'scope,
     {
-        self.core.spawn(Plain(move || drop(f())), Options::daemon(), Start::Anywhere);
+        self.core.spawn(Plain(move || task::drop_unseen(f())), Options::daemon(), Start::Anywhere);
     }
 
     /// Spawns a task that begins when `source` has an item, and gets that item. Until then the task

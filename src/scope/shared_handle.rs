@@ -85,6 +85,18 @@ impl<T: Clone + Sync> SharedHandle<'_, T> {
     ///
     /// # Cancellation
     /// This is a cancellation point of the caller. Nothing is lost.
+    ///
+    /// # Examples
+    /// ```
+    /// ecru::run(|| {
+    ///     ecru::scope(|s| {
+    ///         let answer = s.spawn(|| 6 * 7).shared();
+    ///         let other = answer.clone();
+    ///         let twice = s.spawn(move || 2 * other.join().unwrap());
+    ///         assert_eq!((answer.join().unwrap(), twice.join().unwrap()), (42, 84));
+    ///     });
+    /// });
+    /// ```
     #[track_caller]
     pub fn join(&self) -> Result<T, JoinError> {
         self.inner.handle.wait_finished()?;

@@ -25,6 +25,24 @@ use crate::task;
 ///
 /// It may be sent to another task or thread. Dropping or forgetting it reports nothing.
 /// [`Scope::start`] then waits for the task's end.
+///
+/// # Examples
+/// ```
+/// use ecru::Started;
+///
+/// /// Reports when it is ready, then does its work.
+/// fn serve(started: Started<u16>) -> u32 {
+///     started.ready(8080);
+///     7
+/// }
+///
+/// ecru::run(|| {
+///     ecru::scope(|s| {
+///         let (port, server) = s.start(serve).unwrap();
+///         assert_eq!((port, server.join().unwrap()), (8080, 7));
+///     });
+/// });
+/// ```
 pub struct Started<T> {
     slot: Arc<ReadySlot<T>>,
 }
@@ -53,6 +71,21 @@ impl<T> fmt::Debug for Started<T> {
 }
 
 /// The reason why [`Scope::start`] has no value.
+///
+/// # Examples
+/// ```
+/// use ecru::{StartError, Started};
+///
+/// ecru::run(|| {
+///     ecru::scope(|s| {
+///         let failing = |_: Started<u16>| Err::<(), _>("the port is taken");
+///         match s.start(failing) {
+///             Err(StartError::Ended(result)) => assert_eq!(result, Err("the port is taken")),
+///             _ => unreachable!(),
+///         }
+///     });
+/// });
+/// ```
 #[derive(Debug)]
 pub enum StartError<U> {
     /// The task returned this result before it was ready.

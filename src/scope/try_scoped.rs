@@ -19,6 +19,28 @@ use crate::task::cancel::{self, CancelNode, Kind};
 use crate::task::{self, Body, CancelReason, Failure, Work};
 
 /// The tasks of a [`try_scope`].
+///
+/// # Examples
+/// ```
+/// use ecru::TryScope;
+/// use std::num::ParseIntError;
+///
+/// /// Spawns a task for each word.
+/// fn parse_all<'scope>(s: &'scope TryScope<'scope, '_, ParseIntError>, words: &'scope [&str]) {
+///     for word in words {
+///         s.spawn(|| word.parse::<u32>());
+///     }
+/// }
+///
+/// ecru::run(|| {
+///     let words = ["7", "seven"];
+///     let outcome = ecru::try_scope(|s| {
+///         parse_all(s, &words);
+///         Ok(())
+///     });
+///     assert!(outcome.is_err());
+/// });
+/// ```
 #[derive(Debug)]
 pub struct TryScope<'scope, 'env: 'scope, E: 'env> {
     pub(super) core: ScopeCore,

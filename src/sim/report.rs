@@ -16,6 +16,18 @@ use super::trace::Trace;
 /// The same program with the same seed gives the same `trace_hash`, `elapsed` and `steps` each
 /// time. If it does not, the program depends on something that the simulation does not control,
 /// such as the time of the machine, a thread, or the random order of a `HashMap`.
+///
+/// # Examples
+/// ```
+/// use ecru::sim::Simulation;
+/// use std::time::Duration;
+///
+/// let run = || Simulation::new(7).run(|| ecru::sleep(Duration::from_secs(60)));
+/// let (first, second) = (run(), run());
+/// assert_eq!(first.elapsed, Duration::from_secs(60));
+/// assert_eq!(first.trace_hash, second.trace_hash);
+/// assert_eq!(first.result.unwrap(), Ok(()));
+/// ```
 #[derive(Debug)]
 pub struct Report<T> {
     /// What the closure returned, or why the run failed.

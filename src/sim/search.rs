@@ -10,6 +10,20 @@ use super::shrink::{Effort, shrink};
 use super::strategy::Strategy;
 
 /// The runs of an exploration: see [`explore`](super::explore()).
+///
+/// # Examples
+/// ```
+/// use ecru::sim::{self, Explore};
+///
+/// // Both orders of the two tasks are tried.
+/// let explored = sim::explore(Explore::Exhaustive { max_runs: 100 }, || {
+///     ecru::scope(|s| {
+///         s.spawn(|| ecru::yield_now());
+///         s.spawn(|| ecru::yield_now());
+///     });
+/// });
+/// assert!(explored.is_ok());
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Explore {

@@ -48,6 +48,17 @@ use crate::task::drop_quietly;
 /// callback in which this value is dropped to return, also runs. In all other cases a withdrawn
 /// callback never runs, and nothing has been taken. Forgetting the value leaves the callback in
 /// place. [`detach`](Subscription::detach) does the same without a leak.
+///
+/// # Examples
+/// ```
+/// use ecru::{Source, channel};
+///
+/// let (sender, receiver) = channel::unbounded();
+/// let subscription = receiver.clone().on_ready(|_| unreachable!("it is withdrawn"));
+/// drop(subscription);
+/// sender.send(7).unwrap();
+/// assert_eq!(receiver.recv(), Ok(7));
+/// ```
 #[must_use = "dropping it withdraws the callback; use `detach` to leave it in place"]
 pub struct Subscription {
     shared: Option<Arc<dyn Withdraw>>,

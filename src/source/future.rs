@@ -23,6 +23,17 @@ use crate::task::drop_quietly;
 ///
 /// # Cancellation
 /// Dropping the future loses no item: see [`Source::to_future`].
+///
+/// # Examples
+/// ```
+/// use ecru::{Source, channel};
+///
+/// let (sender, receiver) = channel::unbounded();
+/// (1..=2).for_each(|n| sender.send(n).unwrap());
+/// let mut items = receiver.to_future();
+/// assert_eq!(ecru::block_on(&mut items), Ok(Ok(1)));
+/// assert_eq!(ecru::block_on(items), Ok(Ok(2)));
+/// ```
 pub struct SourceFuture<S: Source> {
     /// The owned source. It is on the heap because registrations point to lists that may be inside
     /// it, and the future may move.

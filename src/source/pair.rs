@@ -65,6 +65,20 @@ impl<A: Selective, B: Selective<Value = A::Value, Item = A::Item>> Selective for
 }
 
 /// The item of one of two sources.
+///
+/// # Examples
+/// ```
+/// use ecru::source::{self, Either};
+/// use ecru::{Source, channel};
+///
+/// let (sender, numbers) = channel::unbounded();
+/// let (_other, words) = channel::unbounded::<String>();
+/// sender.send(7).unwrap();
+/// match source::either(&numbers, &words).wait().unwrap() {
+///     Either::Left(number) => assert_eq!(number, Ok(7)),
+///     Either::Right(word) => panic!("no word was sent: {word:?}"),
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Either<A, B> {
     /// An item of the first source.

@@ -19,6 +19,18 @@ use crate::park::{self, while_parked};
 /// A task's number, unique in the process. It is shown as `#12`. The tasks of a simulation are
 /// shown with numbers of their own, from `#0`, which are the same each time that the simulation is
 /// run.
+///
+/// # Examples
+/// ```
+/// use ecru::task;
+///
+/// ecru::run(|| {
+///     let mine = task::current().id();
+///     let other = ecru::spawn(|| task::current().id()).join().unwrap();
+///     assert_ne!(mine, other);
+///     println!("{mine} has spawned {other}");
+/// });
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(u64);
 
@@ -41,6 +53,19 @@ impl fmt::Display for TaskId {
 }
 
 /// A description of a task, returned by [`current`].
+///
+/// # Examples
+/// ```
+/// use ecru::task;
+///
+/// ecru::run(|| {
+///     ecru::scope(|s| {
+///         s.builder().name("reader").spawn(|| {
+///             assert_eq!(task::current().name(), Some("reader"));
+///         });
+///     });
+/// });
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
     id: TaskId,

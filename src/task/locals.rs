@@ -11,6 +11,22 @@ use super::current;
 use super::header::Header;
 
 /// A key of [`task_local!`](crate::task_local). Its address is its identity.
+///
+/// # Examples
+/// ```
+/// ecru::task_local! {
+///     static REQUEST: u64;
+/// }
+///
+/// ecru::run(|| {
+///     REQUEST.scope(7, || {
+///         // Tasks of a scope see what was bound where the scope was opened.
+///         ecru::scope(|s| {
+///             s.spawn(|| REQUEST.with(|request| assert_eq!(*request, 7)));
+///         });
+///     });
+/// });
+/// ```
 pub struct LocalKey<T: 'static> {
     /// Keeps two keys from sharing an address.
     _identity: UnsafeCell<u8>,

@@ -143,10 +143,10 @@ impl<W: Work> TaskBox<W> {
         // SAFETY: T1, by this function's contract.
         let stage = unsafe { Self::swap(this, Stage::Empty) };
         if let Stage::Ended(Ok(value)) = &stage
-            && unseen::is_err(value)
+            && let Some(fault) = unseen::fault(value)
         {
             // SAFETY: T1: the owner of the stage holds a reference.
-            unseen::report(unsafe { &*this }, any::type_name::<W::Output>());
+            unseen::report(unsafe { &*this }, fault, any::type_name::<W::Output>());
         }
         // The task has no result any more, and its scope did not fail, so a panic cannot be passed
         // on.

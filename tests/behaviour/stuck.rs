@@ -413,3 +413,48 @@ fn task_60_unseen_error_is_logged() {
         }
     }
 }
+
+async fn fetch() -> u32 {
+    unreachable!("nothing runs it")
+}
+
+/// - given: a debug build, or `ECRU_LOG=1`
+/// - when: the future of an `async fn` or block is the result of a task, and is dropped with the
+///   handle, or by a daemon; other futures are run
+/// - then: one line for each such task names it, and says what to call instead
+#[test]
+fn task_73_unseen_future_is_reported() {
+    let ran = alone_with(
+        "stuck::task_73_unseen_future_is_reported",
+        |command| _ = command.env("ECRU_LOG", "1"),
+        || {
+            let _watchdog = Watchdog::new();
+            Runtime::builder().workers(1).build().unwrap().run(|| {
+                ecru::scope(|s| {
+                    s.builder().name("function").spawn(fetch);
+                    s.builder().name("block").spawn(|| async { 1 });
+                    s.builder().name("boxed").spawn(|| {
+                        Box::pin(fetch()) as std::pin::Pin<Box<dyn Future<Output = u32> + Send>>
+                    });
+                    s.builder().name("daemon").spawn_daemon(fetch);
+                    s.spawn_daemon(fetch);
+                    s.builder().name("run").spawn_future(async { 1 });
+                    let kept = s.builder().name("kept").spawn(|| async { 2 });
+                    assert_eq!(ecru::block_on(kept.join().unwrap()), Ok(2));
+                });
+            });
+        },
+    );
+    let Some(output) = ran else { return };
+    let said = String::from_utf8_lossy(&output.stderr);
+    let mut lines: Vec<_> = said.lines().filter(|line| line.contains("nothing has run")).collect();
+    lines.sort_by_key(|line| {
+        ["'function'", "'block'", "'boxed'", "'daemon'"].map(|name| !line.contains(name))
+    });
+    assert_eq!(lines.len(), 5, "{said}");
+    for (line, name) in
+        lines.iter().zip(["'function'", "'block'", "'boxed'", "'daemon'", "stuck.rs:"])
+    {
+        assert!(line.contains(name) && line.contains("`spawn_future`"), "{said}");
+    }
+}

@@ -1,8 +1,10 @@
 //! `Retry`: which failures are retried, and how often.
 
 use super::{Calls, Failure};
-use crate::support::{HOUR, each_run, ms, now, payload_of, quiet_panic, run_on, since, text_of};
-use ecru::schedule::{Delay, Jitter};
+use crate::support::{
+    HOUR, each_run, ms, now, panic_text, payload_of, quiet_panic, run_on, since, text_of,
+};
+use ecru::schedule::{Delay, Jitter, RetryBudget};
 use ecru::{CancelReason, Cancelled, Retry};
 use std::cell::RefCell;
 use std::io;
@@ -243,5 +245,93 @@ fn schedule_38_retry_pauses() {
         let hourly = Retry::new().max_failures(0).delay(Delay::Constant(HOUR));
         assert!(hourly.until_ok(|| Err::<(), _>(Failure::Number(0))).is_err());
         assert!(since(start) < HOUR / 100);
+    });
+}
+
+/// - given: a `Retry` of only some failures
+/// - when: it is run or repeated, and others occur
+/// - then: those are returned at once; the chosen ones are retried up to the limit
+#[test]
+fn schedule_39_retry_when() {
+    each_run(|| {
+        let calls = Calls::default();
+        let small = |failure: &Failure| matches!(failure, Failure::Number(..4));
+        let retry = Retry::new().when(small);
+        let failing = || Err::<(), _>(Failure::Number(calls.next()));
+        assert_eq!(retry.until_ok(failing), Err(Failure::Number(4)));
+        calls.0.set(0);
+        let outcome = Retry::new().max_failures(1).when(small).until_ok(failing);
+        assert_eq!(outcome, Err(Failure::Number(2)));
+        calls.0.set(0);
+        let end = retry.repeat(|| match calls.next() {
+            n @ 2..4 => Ok(n),
+            n => Err(Failure::Number(n)),
+        });
+        assert_eq!(end, Failure::Number(4));
+        calls.0.set(0);
+        let outcome = retry.until_ok(|| match calls.next() {
+            3 => Ok("three"),
+            n => Err(Failure::Number(n)),
+        });
+        assert_eq!(outcome, Ok("three"));
+        // A condition that panics ends it.
+        let text = panic_text(|| {
+            let panics = |_: &Failure| -> bool { quiet_panic("not so") };
+            Retry::new().when(panics).until_ok(failing)
+        });
+        assert_eq!(text, "not so");
+    });
+}
+
+/// - given: a budget of three retries, and one more for every two successes, that two policies share
+/// - when: calls fail and succeed
+/// - then: a failure without a retry left is returned, and takes nothing; successes fill the budget,
+///   not beyond its size; a failure that is not retried anyhow takes nothing
+#[test]
+fn schedule_40_retry_budget() {
+    each_run(|| {
+        let budget = RetryBudget::new(3, 2);
+        let retries = [Retry::new().budget(&budget), Retry::new().budget(&budget)];
+        assert_eq!(retries[0], retries[1]);
+        assert_ne!(retries[0], Retry::new().budget(&RetryBudget::new(3, 2)));
+        let calls = Calls::default();
+        let fail = |retry: &Retry| retry.until_ok(|| Err::<(), _>(Failure::Number(calls.next())));
+        let succeed = |retry: &Retry| retry.until_ok(|| Ok::<_, Failure>(())).unwrap();
+        succeed(&retries[0]);
+        assert_eq!(budget.retries(), 3);
+        assert_eq!(fail(&retries[0]), Err(Failure::Number(4)));
+        assert_eq!(fail(&retries[1]), Err(Failure::Number(5)));
+        succeed(&retries[0]);
+        assert_eq!((budget.retries(), fail(&retries[0])), (0, Err(Failure::Number(6))));
+        succeed(&retries[1]);
+        assert_eq!((budget.retries(), fail(&retries[1])), (1, Err(Failure::Number(8))));
+        (0..100).for_each(|_| succeed(&retries[0]));
+        let none = retries[0].clone().max_failures(0);
+        assert_eq!((fail(&none), budget.retries()), (Err(Failure::Number(9)), 3));
+        let text = panic_text(|| RetryBudget::new(1, 0));
+        assert!(text.contains("pass at least 1"), "{text}");
+        assert_eq!(RetryBudget::new(u32::MAX, u32::MAX).retries(), u32::MAX);
+    });
+}
+
+/// - given: a budget that four tasks share
+/// - when: all of their calls fail
+/// - then: together they make as many retries as it has
+#[test]
+fn schedule_41_shared_budget() {
+    each_run(|| {
+        let (budget, calls) = (RetryBudget::new(100, 1), AtomicUsize::new(0));
+        let retry = Retry::new().budget(&budget);
+        ecru::scope(|s| {
+            for _ in 0..4 {
+                s.spawn(|| {
+                    retry.until_ok(|| {
+                        calls.fetch_add(1, SeqCst);
+                        Err::<(), _>(Failure::Elapsed)
+                    })
+                });
+            }
+        });
+        assert_eq!((calls.into_inner(), budget.retries()), (104, 0));
     });
 }
