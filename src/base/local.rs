@@ -19,6 +19,8 @@ use super::sync::StaticPtr;
 pub(crate) struct Local {
     /// `base::blocks`: the free blocks of this thread's worker.
     pub(crate) blocks: Cell<*const ()>,
+    /// `base::record`: the ring of this thread's events, or null if it has none.
+    pub(crate) recorder: Cell<*const ()>,
     /// `base::sync`: the locks under which user code of this thread runs, innermost first.
     pub(crate) asking: Cell<*const ()>,
     /// `base::simulated`: the simulation whose thread this is. Null on all other threads.
@@ -76,6 +78,7 @@ impl Local {
     const fn new() -> Local {
         Local {
             blocks: Cell::new(ptr::null()),
+            recorder: Cell::new(ptr::null()),
             asking: Cell::new(ptr::null()),
             #[cfg(feature = "sim")]
             simulated: Cell::new(ptr::null()),

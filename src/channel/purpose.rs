@@ -21,17 +21,20 @@ fn describe<T>(channel: *const (), capacity: usize) -> About {
 impl<T> ChannelGuard<'_, T> {
     // SAFETY: O1: only the address of the object is used.
     pub(super) const ROOM: &'static What =
-        &unsafe { What::about(|at, capacity| ("room in a channel", describe::<T>(at, capacity))) };
+        &unsafe { What::about(|at, capacity| ("room in a channel", describe::<T>(at, capacity))) }
+            .briefly("room in a channel");
     // SAFETY: O1: only the address of the object is used.
     pub(super) const A_VALUE: &'static What = &unsafe {
         What::about(|at, capacity| ("a value from a channel", describe::<T>(at, capacity)))
-    };
+    }
+    .briefly("a value from a channel");
     // SAFETY: O1: only the address of the object is used.
     pub(super) const AN_OFFER: &'static What = &unsafe {
         What::about(|at, capacity| {
             ("a value that a select is making for a channel", describe::<T>(at, capacity))
         })
-    };
+    }
+    .briefly("a value that a select is making for a channel");
 
     /// Returns a wait in one of the channel's lines.
     #[inline(always)]

@@ -6,6 +6,9 @@
 //! [`dump_on_signal`](crate::RuntimeBuilder::dump_on_signal) prints one when a signal arrives, and the
 //! [`watchdog`](crate::RuntimeBuilder::watchdog) reports workers that do not switch.
 //!
+//! With a [recorder](crate::RuntimeBuilder::record), a runtime keeps the last events of each worker.
+//! A [`Recorder`] writes them as a trace or as a page for a browser.
+//!
 //! The workers answer one after another while the others continue. The tree of a busy program may
 //! therefore show a task as it was a moment ago. The tree of a program that is stuck is exact.
 
@@ -33,10 +36,12 @@ mod deadlock;
 mod dump;
 mod json;
 mod on_signal;
+mod record;
 mod trace;
 mod tree;
 mod watchdog;
 
+pub use record::{Recorder, mark};
 pub use trace::StackTrace;
 pub use tree::{BusyTask, TaskInfo, TaskState, TaskTree, Wait};
 

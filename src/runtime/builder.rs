@@ -13,6 +13,11 @@ use crate::driver::DriverKind;
 use crate::sched::{Placement, Settings, WORKERS_MAX};
 use crate::signal::SignalKind;
 
+/// The smallest and the largest memory for a worker's events, in bytes: about 100 events, and 26
+/// million.
+const RECORD_MIN: usize = 4096;
+const RECORD_MAX: usize = 1 << 30;
+
 /// The settings of a [`Runtime`], made by [`Runtime::builder`].
 ///
 /// # Examples
@@ -53,6 +58,7 @@ impl RuntimeBuilder {
                 on_deadlock: None,
                 dump_on_signal: None,
                 watchdog: None,
+                record: None,
                 on_quiet: None,
             },
             detect_deadlock: None,
@@ -265,6 +271,29 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Sets the size of the flight recorder's memory for each worker, in bytes. The recorder keeps the
+    /// last events of each worker: which task it ran and why that task stopped, which task woke which,
+    /// spawns, operations with their bytes, cancellations, thefts, and the program's own
+    /// [marks](crate::diag::mark). An event takes 40 bytes, so 1 MiB holds some 26,000 of them. The
+    /// default is to record nothing.
+    ///
+    /// [`RuntimeHandle::record_to`](crate::RuntimeHandle::record_to) writes the events as a trace for
+    /// Perfetto, and [`Recorder`](crate::diag::Recorder) as a page for a browser.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = ecru::Runtime::builder().workers(1).record(1 << 20).build()?;
+    /// runtime.run(|| ecru::scope(|s| s.builder().name("child").spawn(|| 6 * 7).join().unwrap()));
+    /// let mut trace = Vec::new();
+    /// runtime.handle().record_to(&mut trace)?;
+    /// assert!(String::from_utf8(trace).unwrap().contains("child"));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn record(mut self, bytes_per_worker: usize) -> RuntimeBuilder {
+        self.settings.record = Some(bytes_per_worker);
+        self
+    }
+
     /// Builds the runtime. Its threads start with its first run.
     ///
     /// # Errors
@@ -278,7 +307,7 @@ impl RuntimeBuilder {
     /// assert!(error.to_string().contains("at least 1"));
     /// ```
     pub fn build(mut self) -> io::Result<Runtime> {
-        let Settings { workers, stack_size, driver, .. } = self.settings;
+        let Settings { workers, stack_size, driver, record, .. } = self.settings;
         if workers == 0 {
             return Err(invalid(
                 "workers(0): a runtime needs at least 1 worker; leave the setting out for one worker per core",
@@ -301,6 +330,15 @@ impl RuntimeBuilder {
             let text = format!(
                 "stack_size({stack_size}): below the minimum of {STACK_FLOOR} bytes (16 KiB), which a panic with a \
                  backtrace needs; pass a larger value, or leave the setting out"
+            );
+            return Err(invalid(text));
+        }
+        if let Some(bytes) = record
+            && !(RECORD_MIN..=RECORD_MAX).contains(&bytes)
+        {
+            let text = format!(
+                "record({bytes}): a worker's events need between {RECORD_MIN} and {RECORD_MAX} bytes; pass `1 << 20` for \
+                 the last 26,000 events, or leave the setting out"
             );
             return Err(invalid(text));
         }

@@ -348,6 +348,7 @@ pub(crate) fn run_simulated<T>(
         on_deadlock: None,
         dump_on_signal: None,
         watchdog: None,
+        record: None,
         on_quiet: None,
     };
     match Runtime::new(settings) {

@@ -37,7 +37,7 @@
 //! - state of a part: [`deque`], [`ready`], [`timers`], [`restraint`], [`pace`], [`quiescence`],
 //!   [`placement`], [`blocking`], [`runnable`], [`shared`]
 //! - state of the whole: [`idle_state`], [`pool`], [`flights`], [`simulation`], [`worker`]
-//! - what a worker does: [`deadline`], [`interrupt`], [`look`], [`nap`], [`placing`], [`running`], [`host`], [`polled`],
+//! - what a worker does: [`record`], [`deadline`], [`interrupt`], [`look`], [`nap`], [`placing`], [`running`], [`host`], [`polled`],
 //!   [`idle`], [`turn`], [`simulated`], [`life`]
 //! - what tasks ask of their worker: [`mod@spawn`], [`mod@unblock`], [`io`], [`inspect`]
 //!
@@ -70,6 +70,7 @@ mod polled;
 mod pool;
 mod quiescence;
 mod ready;
+mod record;
 mod restraint;
 #[cfg(feature = "sim")]
 mod runnable;

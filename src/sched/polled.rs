@@ -8,13 +8,14 @@ use std::io;
 use std::ptr;
 
 use super::host;
-use super::running::{enter_first, fail_to_start, leave_first};
+use super::record::{self, Stop};
+use super::running::fail_to_start;
 use super::worker::{Outer, Worker};
 use crate::base::sync::atomic::Ordering;
 use crate::coroutine::stack::Stack;
 use crate::coroutine::switch::{Fiber, FiberState, Suspender};
 use crate::park::{self, Intent};
-use crate::task::{self, Header, Leave, PendingEntry, Running, is_hooked};
+use crate::task::{self, Header, PendingEntry, Running, is_hooked};
 
 /// The size of the stack on which a worker polls, in bytes. The futures of other crates expect about
 /// as much.
@@ -105,7 +106,7 @@ impl Worker {
         match stretch {
             Stretch::First { in_place } => {
                 if is_hooked() {
-                    enter_first(header, &own.kept, in_place);
+                    record::starts(header, &own.kept, in_place);
                 }
                 rest.entry.task.set(task);
             }
@@ -113,7 +114,9 @@ impl Worker {
                 // SAFETY: L3: it is pending, so it was put into the list after its last poll.
                 unsafe { self.pending.remove(&raw const rest.entry.link) };
                 own.kept.take_from(&rest.kept);
-                own.kept.enter();
+                if is_hooked() {
+                    record::goes_on(header, &own.kept);
+                }
             }
         }
         header.running.set(running.as_ptr());
@@ -134,8 +137,8 @@ impl Worker {
         };
         outer.come_back();
         if is_hooked() {
-            let why = if has_ended { Leave::Ended } else { Leave::Suspended };
-            leave_first(&own.kept, why, stretch == Stretch::First { in_place: true });
+            let stop = if has_ended { Stop::Ended } else { Stop::Pending };
+            record::first_stop(&own.kept, stop, stretch == Stretch::First { in_place: true });
         }
         let is_first = stretch != Stretch::Later;
         if !has_ended {

@@ -33,6 +33,7 @@ use super::blocking::BlockingPool;
 use super::placement::{IdleSet, Placement, Sites};
 use super::quiescence::Quiescence;
 use super::shared::WorkerShared;
+use crate::base::record::Rings;
 use crate::base::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::base::{clock, simulated};
 use crate::coroutine::StackPool;
@@ -59,6 +60,8 @@ pub(crate) struct Settings {
     pub(crate) dump_on_signal: Option<i32>,
     /// For the layers above: after this time a worker that has not switched is reported.
     pub(crate) watchdog: Option<Duration>,
+    /// The bytes of each worker's ring of events. `None` if nothing is recorded.
+    pub(crate) record: Option<usize>,
     /// Called once when all workers have been quiescent for this long, by one of them, outside of
     /// any task. Only without `on_deadlock`.
     pub(crate) on_quiet: Option<(Duration, fn())>,
@@ -90,6 +93,8 @@ pub(crate) struct Pool {
     pub(super) workers: Vec<&'static WorkerShared>,
     pub(super) stacks: StackPool,
     pub(crate) blocking: BlockingPool,
+    /// The last events of each worker, if they are recorded.
+    pub(crate) recorder: Option<Arc<Rings>>,
     /// The scope of the current run, for the layers above. Null if there is none.
     pub(crate) run: Mutex<*const ()>,
     /// Whether the run is stuck, for the layers above.
@@ -125,6 +130,7 @@ impl Pool {
         let workers = (0..count).map(|_| WorkerShared::obtain()).collect();
         Ok(Arc::new(Pool {
             blocking: BlockingPool::new(&settings.name),
+            recorder: settings.record.map(|bytes| Arc::new(Rings::new(count, bytes))),
             workers,
             stacks,
             settings,

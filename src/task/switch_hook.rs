@@ -38,6 +38,7 @@ use std::ptr::{self, NonNull};
 use super::header::Header;
 use super::result::drop_quietly;
 use crate::base::local;
+use crate::base::record;
 use crate::base::sync::StaticPtr;
 use crate::base::sync::atomic::Ordering;
 use crate::park;
@@ -402,8 +403,8 @@ fn as_no_task(call: impl FnOnce()) {
     local::with(|local| local.task.set(before));
 }
 
-/// Returns whether this thread calls the hook. It returns `false` until the thread has heard of the
-/// hook.
+/// Returns whether this thread has anything to do at a switch: it calls the hook, or has a recorder.
+/// It returns `false` until the thread has heard of the hook.
 #[inline(always)]
 pub(crate) fn is_hooked() -> bool {
     local::with(|local| local.hooked.get())
@@ -417,13 +418,21 @@ pub(crate) fn hear_of_hook() {
     }
 }
 
-/// Asks the hook for the initial data of a new task.
+/// Makes this thread do what belongs to a switch, because it has a recorder.
+pub(crate) fn hook_thread() {
+    local::with(|local| local.hooked.set(true));
+}
+
+/// Asks the hook for the initial data of a new task, and tells the recorder of the task.
 ///
 /// # Safety
 /// T1: the task is new, and only the caller knows it.
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn inherit(task: *const Header) {
+    // SAFETY: T1, by this function's contract.
+    let header = unsafe { &*task };
+    record::with(|ring| ring.spawn(header.id(), header.spawned_at()));
     let kept = Kept::from_hook();
     if kept.0.get().is_null() {
         return;

@@ -34,6 +34,7 @@ mod placement;
 mod polled;
 mod process;
 mod ready;
+mod recorder;
 mod refused;
 mod run;
 mod schedule;
