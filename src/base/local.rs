@@ -53,8 +53,8 @@ pub(crate) struct Local {
     pub(crate) bindings: Cell<*const ()>,
     /// `task`: the note about the running task that other threads read by this cell's address.
     pub(crate) busy_with: StaticPtr<()>,
-    /// `task`: set if this thread calls the process's switch hook.
-    pub(crate) hooked: Cell<bool>,
+    /// `task`: flags that say what this thread does at each switch.
+    pub(crate) hooked: Cell<u8>,
     /// `coroutine`: how many tasks and coroutines of this thread are suspended during unwinding.
     pub(crate) unwinding_at_rest: Cell<u32>,
     /// `coroutine`: a variable in the frame in which the thread's run begins.
@@ -94,7 +94,7 @@ impl Local {
             cancel: Cell::new(ptr::null()),
             bindings: Cell::new(ptr::null()),
             busy_with: StaticPtr::new(ptr::null_mut()),
-            hooked: Cell::new(false),
+            hooked: Cell::new(0),
             unwinding_at_rest: Cell::new(0),
             run_frame: Cell::new(ptr::null()),
             forced_unwindings: Cell::new(0),

@@ -43,6 +43,7 @@ mod ticks;
 mod loom_models;
 
 use std::fmt;
+use std::io;
 use std::iter;
 use std::panic::Location;
 use std::ptr;
@@ -59,8 +60,22 @@ pub(crate) const SLOT: usize = size_of::<[u64; 5]>();
 const TEXT_IN_SLOT: usize = 16;
 /// The longest text, in bytes. Longer ones are cut.
 pub(crate) const TEXT_MAX: usize = 240;
-/// The number of named tasks whose last note of the name a ring remembers.
+/// The number of names whose last notes a ring remembers.
 const NAMES: usize = if cfg!(loom) { 1 } else { 256 };
+
+/// Returns a task's number in 48 bits. The highest bit says that a simulation has given it.
+const fn short(number: u64) -> u64 {
+    let low = number & (2 * SIMULATED - 1);
+    if cfg!(feature = "sim") { low | (number >> 62 & 1) * SIMULATED } else { low }
+}
+
+const SIMULATED: u64 = 1 << 47;
+
+/// Returns the number in an event as a person is to see it.
+pub(crate) fn shown(number: u64) -> u64 {
+    let is_simulated = cfg!(feature = "sim") && number & SIMULATED != 0;
+    if is_simulated { number & u64::from(u32::MAX) } else { number }
+}
 
 /// What an event is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,13 +108,15 @@ pub(crate) enum Kind {
     Mark,
     /// The name of the task is in the slots after this one.
     Name,
+    /// The name of the task's simulated host is in the slots after this one.
+    Host,
     /// A part of a text.
     Text,
 }
 
 impl Kind {
     fn from_bits(bits: u8) -> Option<Kind> {
-        const ALL: [Kind; 14] = [
+        const ALL: [Kind; 15] = [
             Kind::Spawn,
             Kind::Start,
             Kind::Run,
@@ -113,6 +130,7 @@ impl Kind {
             Kind::Steal,
             Kind::Mark,
             Kind::Name,
+            Kind::Host,
             Kind::Text,
         ];
         ALL.get(usize::from(bits).checked_sub(1)?).copied()
@@ -136,7 +154,7 @@ impl Subject {
             Subject::Nothing => 0,
             Subject::Object(address) => (address as u64) << 2 | 1,
             Subject::Fd(fd) => (fd.cast_unsigned() as u64) << 2 | 2,
-            Subject::Task(task) => task << 2 | 3,
+            Subject::Task(task) => short(task) << 2 | 3,
         }
     }
 
@@ -148,23 +166,6 @@ impl Subject {
             2 => Subject::Fd(u32::try_from(value).unwrap_or(0).cast_signed()),
             _ => Subject::Task(value),
         }
-    }
-}
-
-/// An event to be written.
-struct New<'a> {
-    kind: Kind,
-    task: u64,
-    number: u64,
-    text: &'static str,
-    place: Option<&'static Location<'static>>,
-    said: &'a str,
-}
-
-impl New<'static> {
-    #[inline(always)]
-    fn of(kind: Kind, task: u64) -> New<'static> {
-        New { kind, task, number: 0, text: "", place: None, said: "" }
     }
 }
 
@@ -281,17 +282,19 @@ pub(crate) struct Ring {
     next: AtomicUsize,
     /// The number of the task that runs, or 0. Only the writer accesses it.
     running: AtomicU64,
-    /// For some named tasks, the number and the slot of the last note of the name. Only the writer
+    /// For some tasks, the last note of the name or the host: its key, and its slot. Only the writer
     /// accesses it.
     names: Box<[(AtomicU64, AtomicU64)]>,
     counter: Counter,
 }
 
 impl Ring {
-    fn new(bytes: usize, counter: Counter) -> Ring {
-        let count = (bytes / SLOT).max(1);
-        Ring {
-            slots: iter::repeat_with(Slot::new).take(count).collect(),
+    fn new(bytes: usize, counter: Counter) -> io::Result<Ring> {
+        let (count, mut slots) = ((bytes / SLOT).max(1), Vec::new());
+        slots.try_reserve_exact(count)?;
+        slots.extend(iter::repeat_with(Slot::new).take(count));
+        Ok(Ring {
+            slots: slots.into_boxed_slice(),
             head: AtomicU64::new(0),
             next: AtomicUsize::new(0),
             running: AtomicU64::new(0),
@@ -299,24 +302,34 @@ impl Ring {
                 .take(NAMES)
                 .collect(),
             counter,
-        }
+        })
     }
 
     /// Writes an event. Called by the ring's thread only.
-    #[inline]
-    fn write(&self, new: &New<'_>) {
-        let length = new.text.len().min(0xff);
-        let words = Copied {
+    #[inline(always)]
+    fn write(
+        &self,
+        kind: Kind,
+        task: u64,
+        number: u64,
+        text: &'static str,
+        place: Option<&'static Location<'static>>,
+    ) {
+        let length = text.len().min(0xff);
+        self.put(Copied {
             time: self.counter.read(),
-            head: new.kind as u64 | (length as u64) << 8 | new.task << 16,
-            number: new.number,
-            text: new.text.as_ptr(),
-            place: new.place.map_or(ptr::null(), ptr::from_ref),
-        };
-        self.put(words);
-        if !new.said.is_empty() {
-            self.put_text(new.said);
-        }
+            head: kind as u64 | (length as u64) << 8 | task << 16,
+            number,
+            text: text.as_ptr(),
+            place: place.map_or(ptr::null(), ptr::from_ref),
+        });
+    }
+
+    /// Writes an event with a text that is no static.
+    #[cold]
+    fn say(&self, kind: Kind, task: u64, said: &str) {
+        self.write(kind, task, 0, "", None);
+        self.put_text(said);
     }
 
     #[inline(always)]
@@ -374,7 +387,7 @@ impl Ring {
             // A text whose event was overwritten is dropped.
             let Some(kind) = copy.kind().filter(|&kind| kind != Kind::Text) else { continue };
             let mut said = Vec::new();
-            if matches!(kind, Kind::Mark | Kind::Name) {
+            if matches!(kind, Kind::Mark | Kind::Name | Kind::Host) {
                 while let Some(part) = copies.next_if(|copy| copy.kind() == Some(Kind::Text)) {
                     part.append_to(&mut said);
                 }
@@ -400,8 +413,7 @@ impl Ring {
 
     /// The running code has spawned a task.
     pub(crate) fn spawn(&self, task: u64, spawned_at: &'static Location<'static>) {
-        let number = self.running();
-        self.write(&New { number, place: Some(spawned_at), ..New::of(Kind::Spawn, task) });
+        self.write(Kind::Spawn, short(task), self.running(), "", Some(spawned_at));
     }
 
     /// The worker runs a task, for the first time or again.
@@ -413,25 +425,39 @@ impl Ring {
         spawned_at: &'static Location<'static>,
         name: Option<&str>,
     ) {
-        let kind = if is_first { Kind::Start } else { Kind::Run };
+        let (task, kind) = (short(task), if is_first { Kind::Start } else { Kind::Run });
         self.running.store(task, Ordering::Relaxed);
-        self.write(&New { place: Some(spawned_at), ..New::of(kind, task) });
+        self.write(kind, task, 0, "", Some(spawned_at));
         if let Some(name) = name {
-            self.name(task, name);
+            self.note(Kind::Name, task, name);
         }
     }
 
-    /// Notes the name of a task, unless a note of it will stay in the ring for a while.
-    #[cold]
-    fn name(&self, task: u64, name: &str) {
+    /// Notes a name that belongs to a task, unless a note of it will stay in the ring for a while.
+    fn note(&self, kind: Kind, task: u64, name: &str) {
         let head = self.head.load(Ordering::Relaxed);
-        let (noted, at) = &self.names[task as usize % NAMES];
+        let key = task << 1 | u64::from(kind == Kind::Host);
+        let (noted, at) = &self.names[key as usize % NAMES];
         let age = head.saturating_sub(at.load(Ordering::Relaxed));
-        if noted.load(Ordering::Relaxed) != task || age > self.slots.len() as u64 / 2 {
-            noted.store(task, Ordering::Relaxed);
+        if noted.load(Ordering::Relaxed) != key || age > self.slots.len() as u64 / 2 {
+            noted.store(key, Ordering::Relaxed);
             at.store(head, Ordering::Relaxed);
-            self.write(&New { said: name, ..New::of(Kind::Name, task) });
+            self.say(kind, task, name);
         }
+    }
+
+    /// Notes the simulated host of a task.
+    #[cfg(feature = "sim")]
+    pub(crate) fn host(&self, task: u64, host: &str) {
+        self.note(Kind::Host, short(task), host);
+    }
+
+    /// Ends the stretch of the running task, and returns its number.
+    #[inline(always)]
+    fn stop(&self) -> u64 {
+        let task = self.running();
+        self.running.store(0, Ordering::Relaxed);
+        task
     }
 
     /// The running task waits.
@@ -442,55 +468,52 @@ impl Ring {
         subject: Subject,
         at: Option<&'static Location<'static>>,
     ) {
-        let task = self.running.swap(0, Ordering::Relaxed);
-        let number = subject.to_bits();
-        self.write(&New { number, text: what, place: at, ..New::of(Kind::Park, task) });
+        self.write(Kind::Park, self.stop(), subject.to_bits(), what, at);
     }
 
     /// The running task lets others run.
+    #[inline]
     pub(crate) fn yields(&self) {
-        let task = self.running.swap(0, Ordering::Relaxed);
-        self.write(&New::of(Kind::Yield, task));
+        self.write(Kind::Yield, self.stop(), 0, "", None);
     }
 
     /// The running task has ended.
+    #[inline]
     pub(crate) fn end(&self) {
-        let task = self.running.swap(0, Ordering::Relaxed);
-        self.write(&New::of(Kind::End, task));
+        self.write(Kind::End, self.stop(), 0, "", None);
     }
 
     /// The running code has woken a task.
     #[inline]
     pub(crate) fn wake(&self, task: u64) {
-        self.write(&New { number: self.running(), ..New::of(Kind::Wake, task) });
+        self.write(Kind::Wake, short(task), self.running(), "", None);
     }
 
     /// A task that another thread has woken has arrived.
     pub(crate) fn arrive(&self, task: u64) {
-        self.write(&New::of(Kind::Arrive, task));
+        self.write(Kind::Arrive, short(task), 0, "", None);
     }
 
     /// The running task has carried out an operation.
     #[inline]
     pub(crate) fn io(&self, what: &'static str, fd: i32, result: i32) {
-        let task = self.running();
-        self.write(&New { number: pair(fd, result), text: what, ..New::of(Kind::Io, task) });
+        self.write(Kind::Io, self.running(), pair(fd, result), what, None);
     }
 
     /// The running code has cancelled a task, or something in it.
     pub(crate) fn cancel(&self, task: u64, reason: &'static str) {
-        self.write(&New { number: self.running(), text: reason, ..New::of(Kind::Cancel, task) });
+        self.write(Kind::Cancel, short(task), self.running(), reason, None);
     }
 
     /// The worker has stolen tasks.
     pub(crate) fn steal(&self, victim: usize, count: usize) {
         let of = |number| i32::try_from(number).unwrap_or(i32::MAX);
-        self.write(&New { number: pair(of(victim), of(count)), ..New::of(Kind::Steal, 0) });
+        self.write(Kind::Steal, 0, pair(of(victim), of(count)), "", None);
     }
 
     /// The program marks this moment.
     pub(crate) fn mark(&self, text: &str) {
-        self.write(&New { said: text, ..New::of(Kind::Mark, self.running()) });
+        self.say(Kind::Mark, self.running(), text);
     }
 }
 
@@ -558,7 +581,7 @@ mod tests {
 
     #[test]
     fn the_newest_events_stay_and_texts_are_cut_at_characters() {
-        let rings = Rings::new(1, 40 * SLOT);
+        let rings = Rings::new(1, 40 * SLOT).unwrap();
         let ring = rings.ring(0);
         for task in 0..1000 {
             ring.wake(task);

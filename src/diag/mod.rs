@@ -6,6 +6,8 @@
 //! [`dump_on_signal`](crate::RuntimeBuilder::dump_on_signal) prints one when a signal arrives, and the
 //! [`watchdog`](crate::RuntimeBuilder::watchdog) reports workers that do not switch.
 //!
+//! [`metrics`] counts tasks, timers, operations and threads.
+//!
 //! With a [recorder](crate::RuntimeBuilder::record), a runtime keeps the last events of each worker.
 //! A [`Recorder`] writes them as a trace or as a page for a browser.
 //!
@@ -32,15 +34,18 @@
 // ```
 // `sched/inspect.rs` contains the worker's part.
 
+mod ask;
 mod deadlock;
 mod dump;
 mod json;
+mod metrics;
 mod on_signal;
 mod record;
 mod trace;
 mod tree;
 mod watchdog;
 
+pub use metrics::{Delays, Histogram, Metrics, metrics};
 pub use record::{Recorder, mark};
 pub use trace::StackTrace;
 pub use tree::{BusyTask, TaskInfo, TaskState, TaskTree, Wait};
@@ -51,5 +56,7 @@ pub(crate) use deadlock::{found, noticed, patience, verdict};
 pub(crate) use dump::dump;
 #[cfg(feature = "sim")]
 pub(crate) use dump::running_on;
+pub(crate) use metrics::measure;
 pub(crate) use on_signal::DumpOnSignal;
+pub(crate) use record::{RECORD_MAX, RECORD_MIN, write_page};
 pub(crate) use watchdog::{LIMIT_MIN, Watchdog, limit_by_default};

@@ -6,10 +6,21 @@ mod story;
 
 use std::fmt;
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use self::story::Story;
+use self::story::{Cause, Story};
+use super::metrics::Delays;
+use crate::base::hash::HashMap;
 use crate::base::record::{self, Rings};
+use crate::base::report;
+use crate::fs;
+
+/// The smallest and the largest memory for the events of a worker, in bytes: about 100 events, and 26
+/// million.
+pub(crate) const RECORD_MIN: usize = 4096;
+pub(crate) const RECORD_MAX: usize = 1 << 30;
 
 // # Implementation
 // `base/record.rs` has the rings and their protocol, and `sched/record.rs` what workers write.
@@ -114,6 +125,46 @@ impl Recorder {
         page::write(&Story::new(&self.rings), &mut out)?;
         out.flush()
     }
+}
+
+/// Writes the page to a file, and says so on standard error.
+pub(crate) fn write_page(rings: &Arc<Rings>, path: &Path) {
+    let mut page = Vec::new();
+    let written = Recorder::new(Arc::clone(rings)).write_page(&mut page);
+    let (shown, size) = (path.display(), page.len());
+    report::say(match written.and_then(|()| fs::write(path, page)) {
+        Ok(()) => {
+            format!("ecru: the run has panicked; its last events are in {shown} ({size} bytes)")
+        }
+        Err(error) => format!(
+            "ecru: the run has panicked; its last events cannot be written to {shown}: {error}"
+        ),
+    });
+    report::flush();
+}
+
+/// Returns what the events say of the times between two turns.
+pub(super) fn delays(rings: &Rings) -> Delays {
+    let story = Story::new(rings);
+    let mut delays = Delays::default();
+    let mut longest = HashMap::default();
+    for stretch in &story.stretches {
+        let nanos = |from: u64| Duration::from_nanos(stretch.begin.saturating_sub(from));
+        if let Some(ready) = &stretch.ready {
+            delays.ready_to_run.add(nanos(ready.arrived.unwrap_or(ready.at)));
+            if let Cause::Spawn { .. } | Cause::Wake { .. } | Cause::Worker = ready.cause {
+                delays.wake_to_run.add(nanos(ready.at));
+            }
+        }
+        if let Some(place) = story.tasks.get(&stretch.task).and_then(|task| task.spawned_at) {
+            let run = Duration::from_nanos(stretch.end.saturating_sub(stretch.begin));
+            let known = longest.entry(std::ptr::from_ref(place).addr()).or_insert((place, run));
+            known.1 = known.1.max(run);
+        }
+    }
+    delays.longest_runs = longest.into_values().collect();
+    delays.longest_runs.sort_by_key(|&(place, run)| (std::cmp::Reverse(run), place));
+    delays
 }
 
 impl fmt::Debug for Recorder {

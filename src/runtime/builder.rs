@@ -2,21 +2,17 @@
 
 use std::io;
 use std::num::NonZero;
+use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
 use super::run::Runtime;
 use crate::base::report;
 use crate::coroutine::{STACK_DEFAULT, STACK_FLOOR};
-use crate::diag;
+use crate::diag::{self, RECORD_MAX, RECORD_MIN};
 use crate::driver::DriverKind;
 use crate::sched::{Placement, Settings, WORKERS_MAX};
 use crate::signal::SignalKind;
-
-/// The smallest and the largest memory for a worker's events, in bytes: about 100 events, and 26
-/// million.
-const RECORD_MIN: usize = 4096;
-const RECORD_MAX: usize = 1 << 30;
 
 /// The settings of a [`Runtime`], made by [`Runtime::builder`].
 ///
@@ -59,6 +55,7 @@ impl RuntimeBuilder {
                 dump_on_signal: None,
                 watchdog: None,
                 record: None,
+                record_on_panic: None,
                 on_quiet: None,
             },
             detect_deadlock: None,
@@ -294,6 +291,30 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Sets a file to which the recorder's page is written if a run ends by a panic, and one line on
+    /// standard error that says so. A file that exists is replaced. The default is to write none.
+    ///
+    /// This needs a [recorder](RuntimeBuilder::record). A task that panics and is joined does not end
+    /// its run.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+    ///
+    /// let path = std::env::temp_dir().join(format!("ecru-{}.html", std::process::id()));
+    /// let builder = ecru::Runtime::builder().workers(1).record(1 << 20).record_on_panic(&path);
+    /// let runtime = builder.build()?;
+    /// let fails = AssertUnwindSafe(|| runtime.run(|| resume_unwind(Box::new("failed"))));
+    /// assert!(catch_unwind(fails).is_err());
+    /// assert!(std::fs::read_to_string(&path)?.starts_with("<!doctype html>"));
+    /// std::fs::remove_file(&path)?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn record_on_panic(mut self, path: impl Into<PathBuf>) -> RuntimeBuilder {
+        self.settings.record_on_panic = Some(path.into());
+        self
+    }
+
     /// Builds the runtime. Its threads start with its first run.
     ///
     /// # Errors
@@ -332,6 +353,11 @@ impl RuntimeBuilder {
                  backtrace needs; pass a larger value, or leave the setting out"
             );
             return Err(invalid(text));
+        }
+        if record.is_none() && self.settings.record_on_panic.is_some() {
+            return Err(invalid(
+                "record_on_panic: there is nothing to write, because nothing is recorded; set `record(1 << 20)`, too",
+            ));
         }
         if let Some(bytes) = record
             && !(RECORD_MIN..=RECORD_MAX).contains(&bytes)

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::{error, fmt};
 
 use super::run::{Runtime, new_future, new_task, spawn_into};
-use crate::diag::{self, Recorder, TaskTree};
+use crate::diag::{self, Metrics, Recorder, TaskTree};
 use crate::sched::{self, Pool};
 use crate::scope::JoinHandle;
 
@@ -128,6 +128,33 @@ impl RuntimeHandle {
     #[track_caller]
     pub fn dump(&self) -> TaskTree {
         self.pool.upgrade().map(|pool| diag::dump(&pool)).unwrap_or_default()
+    }
+
+    /// Returns the numbers of the runtime: its tasks by what they do, operations, timers, threads and
+    /// stacks. Without a run there are no tasks. If the runtime has been dropped, all numbers are 0.
+    ///
+    /// Each worker counts its own tasks between two of them, which takes some nanoseconds for each
+    /// task. A worker that does not begin within 100 ms is listed as busy. With a
+    /// [recorder](crate::RuntimeBuilder::record), the caller also reads all recorded events.
+    ///
+    /// # Panics
+    /// Panics if called inside [`no_suspend`](crate::no_suspend).
+    ///
+    /// # Cancellation
+    /// This is not a cancellation point.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = ecru::Runtime::builder().workers(1).build()?;
+    /// let handle = runtime.handle();
+    /// assert_eq!(runtime.run(|| handle.metrics().live), 1);
+    /// assert_eq!(handle.metrics().live, 0);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn metrics(&self) -> Metrics {
+        self.pool.upgrade().map(|pool| diag::measure(&pool)).unwrap_or_default()
     }
 
     /// Returns the flight recorder of the runtime, or `None` if it records nothing or has been

@@ -52,6 +52,7 @@ impl Worker {
         let stack = match self.poll_stack(header) {
             Ok(stack) => stack,
             Err(error) => {
+                self.shared.count_end();
                 fail_to_start(task, &error, in_place);
                 return true;
             }
@@ -164,6 +165,7 @@ impl Worker {
                 self.note_end(header.spawned_at(), header.watched_since.get());
             }
         }
+        self.shared.count_end();
         // SAFETY: T2: the running task's reference.
         unsafe { Header::release(task) };
         // SAFETY: S5: the last access to the scope.

@@ -5,6 +5,8 @@
 #![expect(unsafe_code, reason = "looks at tasks and waiters by pointer")]
 
 use crate::base::record::{self, Ring, Subject};
+#[cfg(feature = "sim")]
+use crate::base::simulated;
 use crate::driver::Op;
 use crate::park::Intent;
 use crate::task::{self, Header, Kept, Leave};
@@ -73,15 +75,30 @@ pub(super) fn runs(ring: &Ring, header: &Header, is_first: bool) {
     let is_root = header.scope.is_null();
     let name = header.name().or(is_root.then_some("root"));
     ring.run(header.id(), is_first, header.spawned_at(), name);
+    #[cfg(feature = "sim")]
+    note_host(ring, header);
+}
+
+/// Notes the host of a task of a simulation that does not run. The first task of a host belongs to
+/// it from its first stretch on.
+#[cfg(feature = "sim")]
+fn note_host(ring: &Ring, header: &Header) {
+    if let Some(host) = simulated::host_of(std::ptr::from_ref(header).cast()) {
+        ring.host(header.id(), &host);
+    }
 }
 
 fn parks(ring: &Ring, header: &Header) {
+    #[cfg(feature = "sim")]
+    note_host(ring, header);
     // SAFETY: S4: the task has switched away and has not been resumed, so the frame of its wait
     // stays.
     match unsafe { header.running().parker.parked_on().as_ref() } {
         Some(waiter) => {
             let (what, subject, at) = waiter.brief();
-            ring.park(what, subject, Some(at));
+            // An operation's wait begins in this library, not at a place of the program.
+            let at = (!matches!(subject, Subject::Fd(_))).then_some(at);
+            ring.park(what, subject, at);
         }
         None => ring.park("", Subject::Nothing, None),
     }

@@ -54,6 +54,7 @@ impl Worker {
         let stack = match self.stack_for(header) {
             Ok(stack) => stack,
             Err(error) => {
+                self.shared.count_end();
                 fail_to_start(task, &error, in_place);
                 return true;
             }
@@ -106,6 +107,7 @@ impl Worker {
                 if !own_size {
                     self.stacks.borrow_mut().give(stack);
                 }
+                self.shared.count_end();
                 // SAFETY: S5: the last access to the scope.
                 unsafe { ended(scope, daemon) };
                 true
@@ -203,6 +205,7 @@ impl Worker {
         if header.watched_since.get() != 0 {
             self.note_end(header.spawned_at(), header.watched_since.get());
         }
+        self.shared.count_end();
         // SAFETY: T2: the running task's reference, which `run` does not release once there is a
         // fiber.
         unsafe { Header::release(task) };

@@ -300,7 +300,7 @@ impl Kept {
     /// Returns the initial data of a child of the running code.
     #[inline]
     pub(crate) fn inherited() -> Kept {
-        if is_hooked() { Kept::from_hook() } else { Kept::empty() }
+        if calls_hook() { Kept::from_hook() } else { Kept::empty() }
     }
 
     #[cold]
@@ -313,7 +313,7 @@ impl Kept {
     /// Calls [`SwitchHook::enter`], if there is a hook.
     #[inline(always)]
     pub(crate) fn enter(&self) {
-        if is_hooked() {
+        if calls_hook() {
             self.enter_slowly();
         }
     }
@@ -321,7 +321,7 @@ impl Kept {
     /// Calls [`SwitchHook::leave`], if there is a hook. With `Ended`, the slot is empty afterwards.
     #[inline(always)]
     pub(crate) fn leave(&self, why: Leave) {
-        if is_hooked() {
+        if calls_hook() {
             self.leave_slowly(why);
         }
     }
@@ -403,24 +403,40 @@ fn as_no_task(call: impl FnOnce()) {
     local::with(|local| local.task.set(before));
 }
 
+/// The flag of a thread that calls the hook.
+const CALLS_HOOK: u8 = 1;
+/// The flag of a thread that has a recorder.
+const RECORDS: u8 = 2;
+
 /// Returns whether this thread has anything to do at a switch: it calls the hook, or has a recorder.
 /// It returns `false` until the thread has heard of the hook.
 #[inline(always)]
 pub(crate) fn is_hooked() -> bool {
-    local::with(|local| local.hooked.get())
+    local::with(|local| local.hooked.get()) != 0
+}
+
+/// Returns whether this thread calls the hook.
+#[inline(always)]
+fn calls_hook() -> bool {
+    local::with(|local| local.hooked.get()) & CALLS_HOOK != 0
+}
+
+fn set_flag(flag: u8) {
+    local::with(|local| local.hooked.set(local.hooked.get() | flag));
 }
 
 /// Checks whether a hook has been installed. The module says which threads call this, and when.
 #[inline]
 pub(crate) fn hear_of_hook() {
     if !HOOK.load(Ordering::Relaxed).is_null() {
-        local::with(|local| local.hooked.set(true));
+        set_flag(CALLS_HOOK);
     }
 }
 
-/// Makes this thread do what belongs to a switch, because it has a recorder.
+/// Makes this thread do what belongs to a switch, because it has a recorder. The flag stays: without
+/// a recorder it has no effect.
 pub(crate) fn hook_thread() {
-    local::with(|local| local.hooked.set(true));
+    set_flag(RECORDS);
 }
 
 /// Asks the hook for the initial data of a new task, and tells the recorder of the task.

@@ -25,6 +25,7 @@ mod fs;
 mod future;
 mod handle;
 mod io;
+mod metrics;
 mod net;
 #[cfg(not(ecru_baton))] // its stacks are those of threads
 mod no_stack;

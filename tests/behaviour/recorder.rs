@@ -10,10 +10,11 @@ use std::thread;
 
 use ecru::channel::{bounded, unbounded};
 use ecru::diag::{self, Recorder};
+use ecru::sim::{self, Simulation};
 use ecru::{CancelReason, Runtime, RuntimeHandle};
 
 use self::json::{Value, parse};
-use crate::support::{HOUR, Watchdog, until};
+use crate::support::{HOUR, OnDrop, Watchdog, ms, payload_of, quiet_panic, text_of, until};
 
 fn recording(workers: usize, bytes: usize) -> Runtime {
     Runtime::builder().workers(workers).record(bytes).build().unwrap()
@@ -295,9 +296,9 @@ fn run_95_a_record_to_a_broken_writer() {
 }
 
 /// - given: a recorder
-/// - when: code marks moments: in a task, in a destructor while it unwinds, in `no_suspend`, in a
-///   predicate, on a thread that may block, and on a plain thread, with characters that JSON escapes
-///   and texts that are empty or too long
+/// - when: code marks moments: in a task, in a destructor while it unwinds, in `no_suspend`, on a
+///   thread that may block, and on a plain thread, with characters that JSON escapes and texts that
+///   are empty or too long
 /// - then: each mark is in the trace once, cut to 240 bytes
 #[test]
 fn run_96_marks_from_everywhere() {
@@ -340,4 +341,112 @@ fn run_96_marks_from_everywhere() {
     }
     assert!(!marks.contains(&"not on a worker"));
     row_of(&events, ODD);
+}
+
+/// - given: a recorder, and names and marks that look like the end of a script
+/// - when: the page is written
+/// - then: it is one document that loads nothing; the events are JSON in an element that no text of
+///   them ends
+#[test]
+fn run_100_a_page_holds_any_text() {
+    let _watchdog = Watchdog::new();
+    let runtime = recording(1, 1 << 16);
+    runtime.run(|| {
+        ecru::scope(|s| {
+            let named = s.builder().name("</script><script>alert(1)</script>");
+            named.spawn(|| diag::mark("<!-- <script> & \u{2028} \"")).join().unwrap();
+        });
+    });
+    let mut page = Vec::new();
+    runtime.handle().recorder().unwrap().write_page(&mut page).unwrap();
+    let page = String::from_utf8(page).unwrap();
+    assert_eq!(page.matches("<script").count(), 2);
+    assert_eq!(page.matches("</script>").count(), 2);
+    assert!(!page.contains("<!--") && !page.contains("//cdn") && !page.contains("src="));
+    assert!(!page.contains("http:") && !page.contains("https:"));
+    let begin = page.find("type=\"application/json\">").unwrap() + 24;
+    let end = begin + page[begin..].find("</script>").unwrap();
+    let story = parse(page[begin..end].trim_start_matches('>')).unwrap();
+    let texts: Vec<&str> = story.field("texts").items().iter().map(Value::text).collect();
+    assert!(texts.contains(&"</script><script>alert(1)</script>"), "{texts:?}");
+    assert!(texts.contains(&"<!-- <script> & \u{2028} \""), "{texts:?}");
+    let number = |name: &str| story.field(name).items().len();
+    assert!(number("tasks") % 5 == 0 && number("stretches") % 11 == 0 && number("notes") % 5 == 0);
+}
+
+/// - given: a runtime with `record_on_panic`, whose runs return, and then end by a panic; and a path
+///   in a folder that does not exist
+/// - when: the runs are over
+/// - then: the file is there after the panic only, and has the last mark; a path that cannot be written
+///   to changes nothing for the caller; without a recorder the setting is refused
+#[test]
+fn run_101_a_run_that_panics_writes_its_page() {
+    let _watchdog = Watchdog::new();
+    let folder = std::env::temp_dir().join(format!("ecru-run-101-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let _removed = OnDrop(|| drop(std::fs::remove_dir_all(&folder)));
+    let path = folder.join("page.html");
+    let builder = || Runtime::builder().workers(1).record(1 << 16);
+    let runtime = builder().record_on_panic(&path).build().unwrap();
+    runtime.run(|| diag::mark("a good run"));
+    assert!(!path.exists());
+    let fails = |runtime: &Runtime| {
+        payload_of(|| {
+            runtime.run(|| {
+                diag::mark("a bad run");
+                quiet_panic("expected");
+            })
+        })
+    };
+    assert_eq!(text_of(&*fails(&runtime)), "expected");
+    assert!(std::fs::read_to_string(&path).unwrap().contains("a bad run"));
+
+    let nowhere = folder.join("missing").join("page.html");
+    let runtime = builder().record_on_panic(nowhere).build().unwrap();
+    assert_eq!(text_of(&*fails(&runtime)), "expected");
+
+    let error = Runtime::builder().record_on_panic("page.html").build().unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+    assert!(error.to_string().contains("record(1 << 20)"), "{error}");
+}
+
+/// - given: a simulation with two hosts, with a recorder and without one
+/// - when: it runs
+/// - then: both runs are the same; the record has virtual times and the tasks' hosts, and is the same
+///   for each run with the seed
+#[test]
+fn run_102_a_simulation_is_recorded() {
+    let run = |bytes: Option<usize>| {
+        let simulation = Simulation::new(7);
+        let simulation = match bytes {
+            Some(bytes) => simulation.record(bytes),
+            None => simulation,
+        };
+        simulation.run(|| {
+            let serve = |time| move || Ok(ecru::sleep(ms(time))?);
+            let _hosts =
+                [("first", 10), ("second", 20)].map(|(name, time)| sim::host(name, serve(time)));
+            ecru::sleep(ms(30)).unwrap();
+        })
+    };
+    let (plain, recorded, again) = (run(None), run(Some(1 << 16)), run(Some(1 << 16)));
+    assert!(plain.recorder().is_none());
+    assert_eq!(plain.trace_hash, recorded.trace_hash);
+    let text = |report: &sim::Report<()>| {
+        let mut page = Vec::new();
+        report.recorder().unwrap().write_page(&mut page).unwrap();
+        String::from_utf8(page).unwrap()
+    };
+    assert!(text(&recorded) == text(&again), "two records of one seed differ");
+    assert!(text(&recorded).contains("\"virtual\":true"));
+    let events = trace_of(recorded.recorder().unwrap());
+    let end = events.iter().map(|event| event.field("ts").number()).fold(0.0, f64::max);
+    assert_eq!(end, 30_000.0);
+    for host in ["first", "second"] {
+        let is_there = events.iter().any(|event| {
+            let name = event.find("args").and_then(|args| args.find("name"));
+            name.is_some_and(|name| name.text().ends_with(&format!(" on {host}")))
+        });
+        assert!(is_there, "{host}");
+    }
 }

@@ -12,7 +12,7 @@ use super::{Kind, Ring, SLOT};
 #[test]
 fn what_is_read_is_whole_and_in_order() {
     loom::model(|| {
-        let ring = Arc::new(Ring::new(3 * SLOT, Counter::Clock(Instant::now())));
+        let ring = Arc::new(Ring::new(3 * SLOT, Counter::Clock(Instant::now())).unwrap());
         for number in 1..=2 {
             note(&ring, number);
         }

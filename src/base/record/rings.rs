@@ -1,11 +1,13 @@
 //! The rings of one runtime.
 
+use std::io;
 use std::iter;
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::ticks::{Counter, Origin};
 use super::{Event, Ring, SLOT};
+use crate::base::simulated;
 
 /// The ring for the marks of threads that are no workers has at most this many slots.
 const OUTSIDE_MAX: usize = 4096;
@@ -18,18 +20,27 @@ pub(crate) struct Rings {
     outside: Mutex<Ring>,
     origin: Origin,
     counter: Counter,
+    is_virtual: bool,
 }
 
 impl Rings {
-    pub(crate) fn new(workers: usize, bytes: usize) -> Rings {
+    /// # Errors
+    /// Returns an error of kind `OutOfMemory` if there is not so much memory.
+    pub(crate) fn new(workers: usize, bytes: usize) -> io::Result<Rings> {
         let counter = Counter::choose();
         let ring = || Ring::new(bytes, counter);
-        Rings {
-            workers: iter::repeat_with(ring).take(workers).collect(),
-            outside: Mutex::new(Ring::new(bytes.min(OUTSIDE_MAX * SLOT), counter)),
+        Ok(Rings {
+            workers: iter::repeat_with(ring).take(workers).collect::<io::Result<_>>()?,
+            outside: Mutex::new(Ring::new(bytes.min(OUTSIDE_MAX * SLOT), counter)?),
             origin: Origin::now(counter),
             counter,
-        }
+            is_virtual: simulated::is_simulated(),
+        })
+    }
+
+    /// Returns whether the times are those of a simulation.
+    pub(crate) fn is_virtual(&self) -> bool {
+        self.is_virtual
     }
 
     /// Returns the ring of a worker.

@@ -113,8 +113,12 @@ impl<W: Write> Trace<'_, W> {
             self.meta("thread_name", worker_row(worker), begin, &format!("worker {worker}"))?;
         }
         self.meta("thread_name", worker_row(story.workers), begin, "other threads")?;
-        for &task in story.tasks.keys() {
-            self.meta("thread_name", Row(TASKS, task), begin, &story.title(task))?;
+        for (&number, task) in &story.tasks {
+            let title = match &task.host {
+                Some(host) => format!("{} on {host}", story.title(number)),
+                None => story.title(number),
+            };
+            self.meta("thread_name", Row(TASKS, number), begin, &title)?;
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ use std::io::{self, Write};
 use super::chrome::{note_text, then};
 use super::story::{Cause, Place, Stop, Story, What};
 use crate::base::hash::HashMap;
-use crate::base::simulated;
+use crate::base::record::shown;
 use crate::diag::json::text;
 
 const PAGE: &str = include_str!("page.html");
@@ -46,17 +46,17 @@ fn to_json(story: &Story) -> String {
     let mut out = format!(
         "{{\"version\":1,\"workers\":{},\"virtual\":{},\"span\":{}",
         story.workers,
-        simulated::is_simulated(),
+        story.is_virtual,
         story.since_begin(story.end),
     );
     out.push_str(",\"tasks\":[");
     let mut list = List::begin(&mut out);
     for (&number, task) in &story.tasks {
-        list.add(simulated::shown_number(number));
+        list.add(shown(number));
         list.add(task.name.as_ref().map_or(Index(None), |name| texts.index(name.clone())));
         list.add(place(&mut texts, task.spawned_at));
         list.add(task.parent.map_or(Index(None), index));
-        list.add(Index(None));
+        list.add(task.host.as_ref().map_or(Index(None), |host| texts.index(host.clone())));
     }
     out.push_str("],\"stretches\":[");
     let mut list = List::begin(&mut out);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::panic::Location;
 
 use crate::base::hash::HashMap;
-use crate::base::record::{Event, Kind, Rings, Subject};
+use crate::base::record::{self, Event, Kind, Rings, Subject};
 
 /// A place in the program.
 pub(super) type Place = &'static Location<'static>;
@@ -14,6 +14,8 @@ pub(super) type Place = &'static Location<'static>;
 #[derive(Debug, Default)]
 pub(super) struct Story {
     pub(super) workers: usize,
+    /// The times are those of a simulation.
+    pub(super) is_virtual: bool,
     pub(super) begin: u64,
     pub(super) end: u64,
     pub(super) tasks: BTreeMap<u64, Task>,
@@ -29,6 +31,7 @@ pub(super) struct Task {
     pub(super) spawned_at: Option<Place>,
     /// The number of the task that has spawned it.
     pub(super) parent: Option<u64>,
+    pub(super) host: Option<String>,
 }
 
 /// A time in which a worker runs a task without a switch.
@@ -117,12 +120,13 @@ pub(super) enum What {
 
 impl Story {
     pub(super) fn new(rings: &Rings) -> Story {
-        Telling::default().tell(rings.workers(), rings.read())
+        let story = Telling::default().tell(rings.workers(), rings.read());
+        Story { is_virtual: rings.is_virtual(), ..story }
     }
 
     /// Returns how the task is called.
     pub(super) fn title(&self, task: u64) -> String {
-        let shown = crate::base::simulated::shown_number(task);
+        let shown = record::shown(task);
         match self.tasks.get(&task).and_then(|task| task.name.as_deref()) {
             Some(name) => format!("{name} #{shown}"),
             None => format!("task #{shown}"),
@@ -219,6 +223,7 @@ impl Telling {
             }
             Kind::Mark => self.note(&event, task, What::Mark(event.said.clone())),
             Kind::Name => self.task(task).name = Some(event.said),
+            Kind::Host => self.task(task).host = Some(event.said),
             Kind::Text => {}
         }
     }
