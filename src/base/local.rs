@@ -19,6 +19,8 @@ use super::sync::StaticPtr;
 pub(crate) struct Local {
     /// `base::blocks`: the free blocks of this thread's worker.
     pub(crate) blocks: Cell<*const ()>,
+    /// `base::record`: the ring of this thread's events, or null if it has none.
+    pub(crate) recorder: Cell<*const ()>,
     /// `base::sync`: the locks under which user code of this thread runs, innermost first.
     pub(crate) asking: Cell<*const ()>,
     /// `base::simulated`: the simulation whose thread this is. Null on all other threads.
@@ -56,8 +58,8 @@ pub(crate) struct Local {
     pub(crate) bindings: Cell<*const ()>,
     /// `task`: the note about the running task that other threads read by this cell's address.
     pub(crate) busy_with: StaticPtr<()>,
-    /// `task`: set if this thread calls the process's switch hook.
-    pub(crate) hooked: Cell<bool>,
+    /// `task`: flags that say what this thread does at each switch.
+    pub(crate) hooked: Cell<u8>,
     /// `coroutine`: how many tasks and coroutines of this thread are suspended during unwinding.
     pub(crate) unwinding_at_rest: Cell<u32>,
     /// `coroutine`: a variable in the frame in which the thread's run begins.
@@ -81,6 +83,7 @@ impl Local {
     const fn new() -> Local {
         Local {
             blocks: Cell::new(ptr::null()),
+            recorder: Cell::new(ptr::null()),
             asking: Cell::new(ptr::null()),
             #[cfg(feature = "sim")]
             simulated: Cell::new(ptr::null()),
@@ -98,7 +101,7 @@ impl Local {
             cancel: Cell::new(ptr::null()),
             bindings: Cell::new(ptr::null()),
             busy_with: StaticPtr::new(ptr::null_mut()),
-            hooked: Cell::new(false),
+            hooked: Cell::new(0),
             unwinding_at_rest: Cell::new(0),
             run_frame: Cell::new(ptr::null()),
             forced_unwindings: Cell::new(0),

@@ -11,6 +11,7 @@
 //! - [`handler`]: calls a signal handler that was installed before the library's own.
 //! - [`random`]: random numbers.
 //! - [`hash`]: hash tables without random seeds.
+//! - [`record`]: the rings of the flight recorder.
 //! - [`report`]: lines on standard error, written without blocking.
 //! - [`simulated`]: the clock and the alarms of a simulation's thread; [`drift`] is the part for
 //!   clocks that are not exact.
@@ -30,6 +31,7 @@ pub(crate) mod list;
 pub(crate) mod local;
 pub(crate) mod outside;
 pub(crate) mod random;
+pub(crate) mod record;
 pub(crate) mod report;
 pub(crate) mod service;
 pub(crate) mod short_trace;

@@ -103,11 +103,14 @@ unsafe fn an_offer<T>(channel: *const (), capacity: usize) -> (&'static str, Abo
 /// What waits in a channel are for.
 impl<T> ChannelGuard<'_, T> {
     // SAFETY: O1: the object is the channel, which the wait borrows.
-    pub(super) const ROOM: &'static What = &unsafe { What::about(room::<T>) };
+    pub(super) const ROOM: &'static What =
+        &unsafe { What::about(room::<T>) }.briefly("room in a channel");
     // SAFETY: O1: the object is the channel, which the wait borrows.
-    pub(super) const A_VALUE: &'static What = &unsafe { What::about(a_value::<T>) };
+    pub(super) const A_VALUE: &'static What =
+        &unsafe { What::about(a_value::<T>) }.briefly("a value from a channel");
     // SAFETY: O1: the object is the channel, which the wait borrows.
-    pub(super) const AN_OFFER: &'static What = &unsafe { What::about(an_offer::<T>) };
+    pub(super) const AN_OFFER: &'static What = &unsafe { What::about(an_offer::<T>) }
+        .briefly("a value that a select is making for a channel");
 
     /// Returns a wait in one of the lines of this channel.
     #[inline(always)]

@@ -188,6 +188,7 @@ where
     // SAFETY: S5: the run's scope is withdrawn under this lock, after its last child.
     let core = unsafe { run.cast::<ScopeCore>().as_ref() }?;
     let options = Options { always_begins: true, ..Options::default() };
+    pool.counts.hidden.fetch_add(1, Ordering::Relaxed);
     let task = core.allocate(Plain(body), options, here());
     // SAFETY: T1: the task is new. It is counted, so the run does not end before it.
     unsafe { sched::spawn_on(pool, worker, task) };
@@ -198,6 +199,11 @@ where
 /// Returns the spawn location of hidden tasks, which distinguishes them from the program's tasks.
 fn here() -> &'static Location<'static> {
     Location::caller()
+}
+
+/// Returns whether a task is a hidden one.
+pub(super) fn is_hidden(header: &Header) -> bool {
+    header.spawned_at().file() == file!()
 }
 
 /// Makes the answer of a worker. Runs in a hidden task.

@@ -250,7 +250,7 @@ fn list<T>(
 }
 
 /// Writes a string, as RFC 8259 describes it.
-fn text(out: &mut String, value: &str) {
+pub(super) fn text(out: &mut String, value: &str) {
     out.push('"');
     for letter in value.chars() {
         match letter {

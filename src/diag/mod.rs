@@ -7,6 +7,11 @@
 //! [`inspect`](crate::RuntimeBuilder::inspect) lets the command `ecru` ask for one, and the
 //! [`watchdog`](crate::RuntimeBuilder::watchdog) reports workers that do not switch.
 //!
+//! [`metrics`] counts tasks, timers, operations and threads.
+//!
+//! With a [recorder](crate::RuntimeBuilder::record), a runtime keeps the last events of each worker.
+//! A [`Recorder`] writes them as a trace or as a page for a browser.
+//!
 //! The workers answer one after another while the others continue. The tree of a busy program may
 //! therefore show a task as it was a moment ago. The tree of a program that is stuck is exact.
 
@@ -31,12 +36,15 @@
 // ```
 // `sched/inspect.rs` contains the worker's part.
 
+mod ask;
 mod cycles;
 mod deadlock;
 mod dump;
 mod inspect;
 mod json;
+mod metrics;
 mod on_signal;
+mod record;
 mod stale;
 mod text;
 mod trace;
@@ -44,6 +52,8 @@ mod tree;
 mod wait;
 mod watchdog;
 
+pub use metrics::{Delays, Histogram, Metrics, metrics};
+pub use record::{Recorder, mark};
 pub use stale::StaleWait;
 pub use trace::StackTrace;
 pub use tree::{BusyTask, TaskInfo, TaskState, TaskTree};
@@ -56,5 +66,7 @@ pub(crate) use dump::dump;
 #[cfg(feature = "sim")]
 pub(crate) use dump::running_on;
 pub(crate) use inspect::{Inspect, InspectAt, inspected_by_default};
+pub(crate) use metrics::measure;
 pub(crate) use on_signal::DumpOnSignal;
+pub(crate) use record::{RECORD_MAX, RECORD_MIN, write_page};
 pub(crate) use watchdog::{LIMIT_MIN, Watchdog, limit_by_default};

@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use super::host::host;
 use crate::base::local;
+use crate::base::record::Subject;
 use crate::base::sync::Signal;
 use crate::base::sync::atomic::{AtomicU32, Ordering};
 use crate::base::tag::Hold;
@@ -45,6 +46,9 @@ pub(crate) struct Purpose {
 /// locks only by one attempt, because their holders may run code of the user.
 pub(crate) type Describe = unsafe fn(*const (), usize) -> (&'static str, About);
 
+/// Returns the same in short, for the flight recorder. It neither allocates nor takes a lock.
+pub(crate) type Brief = unsafe fn(*const (), usize) -> (&'static str, Subject);
+
 /// What the waits of one kind are for.
 #[derive(Debug)]
 pub(crate) struct What {
@@ -52,13 +56,15 @@ pub(crate) struct What {
     text: &'static str,
     /// Describes one wait of this kind.
     describe: Option<Describe>,
+    /// Describes it in short. `None` if the text and the object's address do.
+    brief: Option<Brief>,
     /// Whether a timer, the kernel or a thread may end such a wait, without any task.
     ends_by_itself: bool,
 }
 
 impl What {
     pub(crate) const fn new(text: &'static str) -> What {
-        What { text, describe: None, ends_by_itself: false }
+        What { text, describe: None, brief: None, ends_by_itself: false }
     }
 
     /// Creates a kind of wait that may end without any task.
@@ -81,6 +87,19 @@ impl What {
     /// O1: as [`What::about`].
     pub(crate) const unsafe fn ending_by_itself_about(describe: Describe) -> What {
         What { describe: Some(describe), ..What::ending_by_itself("") }
+    }
+
+    /// Sets the text of the short description.
+    pub(crate) const fn briefly(self, text: &'static str) -> What {
+        What { text, ..self }
+    }
+
+    /// Sets how a wait is described in short.
+    ///
+    /// # Safety
+    /// O1: as for [`What::about`].
+    pub(crate) const unsafe fn briefly_by(self, brief: Brief) -> What {
+        What { brief: Some(brief), ..self }
     }
 }
 
@@ -225,6 +244,18 @@ impl Waiter {
     /// Returns the place of the waiting call.
     pub(crate) fn at(&self) -> &'static Location<'static> {
         self.at
+    }
+
+    /// Returns the purpose in short, and the place of the waiting call. Called on the worker of the
+    /// parked task.
+    pub(crate) fn brief(&self) -> (&'static str, Subject, &'static Location<'static>) {
+        let (what, subject) = match self.what.brief {
+            // SAFETY: O1: the wait lasts.
+            Some(brief) => unsafe { brief(self.object, self.detail) },
+            None if self.object.is_null() => (self.what.text, Subject::Nothing),
+            None => (self.what.text, Subject::Object(self.object.addr())),
+        };
+        (what, subject, self.at)
     }
 
     /// Returns whether a timer, the kernel or a thread may end the wait, without any task.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::run::Runtime;
 use crate::base::report;
 use crate::coroutine::{STACK_DEFAULT, STACK_FLOOR};
-use crate::diag;
+use crate::diag::{self, RECORD_MAX, RECORD_MIN};
 use crate::driver::DriverKind;
 use crate::sched::{Placement, Settings, WORKERS_MAX};
 use crate::signal::SignalKind;
@@ -57,6 +57,8 @@ impl RuntimeBuilder {
                 dump_on_signal: None,
                 explains: false,
                 watchdog: None,
+                record: None,
+                record_on_panic: None,
                 on_quiet: None,
             },
             detect_deadlock: None,
@@ -317,6 +319,53 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Sets the size of the flight recorder's memory for each worker, in bytes. The recorder keeps the
+    /// last events of each worker: which task it ran and why that task stopped, which task woke which,
+    /// spawns, operations with their bytes, cancellations, thefts, and the program's own
+    /// [marks](crate::diag::mark). An event takes 40 bytes, so 1 MiB holds some 26,000 of them. The
+    /// default is to record nothing.
+    ///
+    /// [`RuntimeHandle::record_to`](crate::RuntimeHandle::record_to) writes the events as a trace for
+    /// Perfetto, and [`Recorder`](crate::diag::Recorder) as a page for a browser.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = ecru::Runtime::builder().workers(1).record(1 << 20).build()?;
+    /// runtime.run(|| ecru::scope(|s| s.builder().name("child").spawn(|| 6 * 7).join().unwrap()));
+    /// let mut trace = Vec::new();
+    /// runtime.handle().record_to(&mut trace)?;
+    /// assert!(String::from_utf8(trace).unwrap().contains("child"));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn record(mut self, bytes_per_worker: usize) -> RuntimeBuilder {
+        self.settings.record = Some(bytes_per_worker);
+        self
+    }
+
+    /// Sets a file to which the recorder's page is written if a run ends by a panic, and one line on
+    /// standard error that says so. A file that exists is replaced. The default is to write none.
+    ///
+    /// This needs a [recorder](RuntimeBuilder::record). A task that panics and is joined does not end
+    /// its run.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+    ///
+    /// let path = std::env::temp_dir().join(format!("ecru-{}.html", std::process::id()));
+    /// let builder = ecru::Runtime::builder().workers(1).record(1 << 20).record_on_panic(&path);
+    /// let runtime = builder.build()?;
+    /// let fails = AssertUnwindSafe(|| runtime.run(|| resume_unwind(Box::new("failed"))));
+    /// assert!(catch_unwind(fails).is_err());
+    /// assert!(std::fs::read_to_string(&path)?.starts_with("<!doctype html>"));
+    /// std::fs::remove_file(&path)?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn record_on_panic(mut self, path: impl Into<PathBuf>) -> RuntimeBuilder {
+        self.settings.record_on_panic = Some(path.into());
+        self
+    }
+
     /// Builds the runtime. Its threads start with its first run.
     ///
     /// # Errors
@@ -332,7 +381,7 @@ impl RuntimeBuilder {
     /// assert!(error.to_string().contains("at least 1"));
     /// ```
     pub fn build(mut self) -> io::Result<Runtime> {
-        let Settings { workers, stack_size, driver, .. } = self.settings;
+        let Settings { workers, stack_size, driver, record, .. } = self.settings;
         if workers == 0 {
             return Err(invalid(
                 "workers(0): a runtime needs at least 1 worker; leave the setting out for one worker per core",
@@ -355,6 +404,20 @@ impl RuntimeBuilder {
             let text = format!(
                 "stack_size({stack_size}): below the minimum of {STACK_FLOOR} bytes (16 KiB), which a panic with a \
                  backtrace needs; pass a larger value, or leave the setting out"
+            );
+            return Err(invalid(text));
+        }
+        if record.is_none() && self.settings.record_on_panic.is_some() {
+            return Err(invalid(
+                "record_on_panic: there is nothing to write, because nothing is recorded; set `record(1 << 20)`, too",
+            ));
+        }
+        if let Some(bytes) = record
+            && !(RECORD_MIN..=RECORD_MAX).contains(&bytes)
+        {
+            let text = format!(
+                "record({bytes}): a worker's events need between {RECORD_MIN} and {RECORD_MAX} bytes; pass `1 << 20` for \
+                 the last 26,000 events, or leave the setting out"
             );
             return Err(invalid(text));
         }

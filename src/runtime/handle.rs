@@ -1,10 +1,11 @@
 //! A runtime as seen by other threads.
 
+use std::io::{self, Write};
 use std::sync::{Arc, Weak};
 use std::{error, fmt};
 
 use super::run::{Runtime, new_future, new_task, spawn_into};
-use crate::diag::{self, TaskTree};
+use crate::diag::{self, Metrics, Recorder, TaskTree};
 use crate::sched::{self, Pool};
 use crate::scope::JoinHandle;
 
@@ -137,5 +138,74 @@ impl RuntimeHandle {
     #[track_caller]
     pub fn dump(&self) -> TaskTree {
         self.pool.upgrade().map(|pool| diag::dump(&pool)).unwrap_or_default()
+    }
+
+    /// Returns the numbers of the runtime: its tasks by what they do, operations, timers, threads and
+    /// stacks. Without a run there are no tasks. If the runtime has been dropped, all numbers are 0.
+    ///
+    /// Each worker counts its own tasks between two of them, which takes some nanoseconds for each
+    /// task. A worker that does not begin within 100 ms is listed as busy. With a
+    /// [recorder](crate::RuntimeBuilder::record), the caller also reads all recorded events.
+    ///
+    /// # Panics
+    /// Panics if called inside [`no_suspend`](crate::no_suspend).
+    ///
+    /// # Cancellation
+    /// This is not a cancellation point.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = ecru::Runtime::builder().workers(1).build()?;
+    /// let handle = runtime.handle();
+    /// assert_eq!(runtime.run(|| handle.metrics().live), 1);
+    /// assert_eq!(handle.metrics().live, 0);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn metrics(&self) -> Metrics {
+        self.pool.upgrade().map(|pool| diag::measure(&pool)).unwrap_or_default()
+    }
+
+    /// Returns the flight recorder of the runtime, or `None` if it records nothing or has been
+    /// dropped. The recorder can be read after the runtime has gone.
+    ///
+    /// # Examples
+    /// See [`Recorder`].
+    #[must_use]
+    pub fn recorder(&self) -> Option<Recorder> {
+        self.pool.upgrade()?.recorder.clone().map(Recorder::new)
+    }
+
+    /// Writes the last events of each worker in the JSON format of Chrome's trace viewer, which
+    /// [Perfetto](https://ui.perfetto.dev) reads. See [`Recorder::write_trace`].
+    ///
+    /// # Errors
+    /// Returns an error of kind `Unsupported` if the runtime records nothing (see
+    /// [`record`](crate::RuntimeBuilder::record)) or has been dropped, and the errors of `out`.
+    ///
+    /// # Cancellation
+    /// This is not a cancellation point, unless writing to `out` is one.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = ecru::Runtime::builder().workers(1).record(1 << 16).build()?;
+    /// let trace = runtime.run(|| {
+    ///     ecru::diag::mark("the beginning");
+    ///     let mut trace = Vec::new();
+    ///     ecru::RuntimeHandle::current().record_to(&mut trace).map(|()| trace)
+    /// });
+    /// assert!(String::from_utf8(trace?).unwrap().contains("the beginning"));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn record_to(&self, out: impl Write) -> io::Result<()> {
+        match self.recorder() {
+            Some(recorder) => recorder.write_trace(out),
+            None => Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "the runtime records nothing, or has been dropped; set `Runtime::builder().record(1 << 20)`, and call this \
+                 while the runtime exists",
+            )),
+        }
     }
 }

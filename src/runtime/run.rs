@@ -8,9 +8,11 @@
 
 use std::io;
 use std::panic::{self, AssertUnwindSafe, Location};
+use std::path::Path;
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::base::record::Rings;
 use crate::base::sync::atomic::Ordering;
 use crate::base::{report, short_trace, simulated};
 use crate::coroutine::STACK_DEFAULT;
@@ -135,7 +137,14 @@ impl Runtime {
         let mut root = Some(root);
         let mut value = None;
         let mut body = || value = root.take().map(short_trace::begin);
+        let mut page = self.pool.settings.record_on_panic.as_deref().map(|path| {
+            let recorder = self.pool.recorder.as_ref();
+            PageOnPanic { recorder, path, is_over: false }
+        });
         let verdict = self.__rust_end_short_backtrace(&mut body, scheduling, at);
+        if let Some(page) = &mut page {
+            page.is_over = verdict.is_none();
+        }
         if let Some(text) = verdict {
             // The cause matters more than the value that the root returned after its cancellation.
             task::drop_quietly(value);
@@ -306,6 +315,23 @@ impl Runtime {
     }
 }
 
+/// Writes the page of the recorder to a file, unless the run ends as it should.
+struct PageOnPanic<'r> {
+    recorder: Option<&'r Arc<Rings>>,
+    path: &'r Path,
+    is_over: bool,
+}
+
+impl Drop for PageOnPanic<'_> {
+    fn drop(&mut self) {
+        if let Some(recorder) = self.recorder
+            && !self.is_over
+        {
+            diag::write_page(recorder, self.path);
+        }
+    }
+}
+
 /// Cancels the running root, and with it the whole run, when the signal arrives next. The guard has
 /// to be dropped before the root ends.
 fn cancel_at(signal: i32, name: &str) -> (Listening, CancelByService) {
@@ -333,7 +359,7 @@ impl Drop for Runtime {
 #[cfg(feature = "sim")]
 pub(crate) fn run_simulated<T>(
     at: &'static Location<'static>,
-    stack_size: usize,
+    (stack_size, record): (usize, Option<usize>),
     director: Box<dyn Director>,
     begun: impl FnOnce(&Arc<Pool>),
     root: impl FnOnce() -> T,
@@ -351,6 +377,8 @@ pub(crate) fn run_simulated<T>(
         dump_on_signal: None,
         explains: true,
         watchdog: None,
+        record,
+        record_on_panic: None,
         on_quiet: None,
     };
     match Runtime::new(settings) {

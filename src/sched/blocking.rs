@@ -85,6 +85,14 @@ pub(super) struct Job {
 // SAFETY: U1: `unblock` requires its closure and result to be `Send`, and the frame waits.
 unsafe impl Send for Job {}
 
+/// The numbers of jobs that wait for a thread, and of threads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BlockingCounts {
+    pub(crate) queued: usize,
+    pub(crate) threads: usize,
+    pub(crate) idle: usize,
+}
+
 impl JobQueue {
     /// Returns how many of the queued jobs may begin.
     fn runnable(&self) -> usize {
@@ -180,6 +188,16 @@ impl BlockingPool {
     pub(crate) fn begin_run(&self) -> RunInPool<'_> {
         self.state.set_outer(current_state());
         RunInPool(&self.state)
+    }
+
+    /// Returns the numbers of jobs and threads.
+    pub(crate) fn counts(&self) -> BlockingCounts {
+        let queue = self.state.lock();
+        BlockingCounts {
+            queued: queue.jobs.len() + queue.lookups.len(),
+            threads: queue.threads,
+            idle: queue.idle,
+        }
     }
 
     /// Lets idle threads end. No closure is running or queued then, because its task would still be

@@ -8,6 +8,7 @@ use std::time::Instant;
 use super::deadline::ending_at;
 use super::hold::hold;
 use super::interrupt::interrupt;
+use super::record;
 use super::shared::WorkerShared;
 use super::timers::Timer;
 use super::worker::{Worker, current};
@@ -90,7 +91,11 @@ pub(crate) fn try_yield() -> bool {
 pub(super) unsafe fn unpark(owner: *const ()) {
     let task = owner.cast::<Header>();
     // SAFETY: P2: a parked task lives until it has been run again.
-    let home = unsafe { &*task }.worker.load(Ordering::Relaxed).cast::<WorkerShared>();
+    let header = unsafe { &*task };
+    if task::is_hooked() {
+        record::wakes(header);
+    }
+    let home = header.worker.load(Ordering::Relaxed).cast::<WorkerShared>();
     match current() {
         Some(worker) if ptr::eq(worker.shared, home) => {
             // SAFETY: T1: it is parked here, hence in no queue.

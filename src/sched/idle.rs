@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::deque::Taken;
 use super::idle_state::{STEAL_MAX, SeenQueues, Theft, WATCH_FIRST, WATCH_LAST, WATCH_NAPS};
+use super::record;
 use super::shared::WorkerShared;
 use super::worker::Worker;
 use crate::base::sync::atomic::Ordering;
@@ -231,6 +232,7 @@ impl Worker {
             let stolen = victim.stolen.load(Ordering::Relaxed) + taken.cast_signed();
             victim.stolen.store(stolen, Ordering::Relaxed);
             self.idle_state.stolen.set(Some(Theft::new(taken, self.shared.live(), victim)));
+            record::steals(index, taken);
         }
         taken > 0
     }

@@ -16,10 +16,12 @@ use std::time::{Duration, Instant};
 
 use super::blocking::blocks;
 use super::flights::{Flight, Flown, token_of};
+use super::record;
 use super::timers::Timer;
 use super::unblock::unblock;
 use super::worker::{self, Worker};
 use crate::base::clock;
+use crate::base::record::Subject;
 use crate::driver::{
     self, AtOnce, Completion, Driver, InFlight, Interest, LentOp, Observe, Observer, Op,
     OwnedDescriptor, PollTimeout, StartedOp, Thread, Token,
@@ -49,7 +51,7 @@ pub(crate) fn attempt(op: &LentOp<'_>) -> Option<io::Result<u32>> {
     }
     // SAFETY: S3: the operation holds the borrows of its memory and its fd until this returns.
     match unsafe { driver::at_once(op.op()) } {
-        AtOnce::Done(result) => Some(result),
+        AtOnce::Done(result) => Some(told(op.op(), result)),
         AtOnce::WouldWait | AtOnce::Unknown => None,
     }
 }
@@ -70,13 +72,22 @@ pub(crate) fn perform_before(op: &LentOp<'_>, deadline: Option<Instant>) -> io::
     let op = op.op();
     // SAFETY: S3: the operation holds the borrows of its memory and its fd until this returns.
     let attempted = match unsafe { driver::at_once(op) } {
-        AtOnce::Done(result) => return result,
+        AtOnce::Done(result) => return told(op, result),
         AtOnce::WouldWait => true,
         AtOnce::Unknown => false,
     };
     // SAFETY: S3: the operation holds the borrows of its memory and its fd until this returns,
     // which is when the kernel has finished with them.
-    unsafe { wait_for(op, attempted, deadline) }
+    told(op, unsafe { wait_for(op, attempted, deadline) })
+}
+
+/// Tells the recorder, if there is one, that an operation is over.
+#[inline(always)]
+fn told(op: &Op<'_>, result: io::Result<u32>) -> io::Result<u32> {
+    if task::is_hooked() {
+        record::performed(op, &result);
+    }
+    result
 }
 
 /// Waits for an operation that could not be carried out at once. `attempted` says whether that has
@@ -203,7 +214,17 @@ unsafe fn attempt_again(op: &Op<'_>, deadline: Option<Instant>) -> io::Result<u3
 
 /// A wait for the completion of an operation.
 // SAFETY: O1: the operation is in the frame of the wait.
-static OPERATION: What = unsafe { What::about(describe) };
+static OPERATION: What = unsafe { What::about(describe).briefly_by(describe_briefly) };
+
+/// Describes a wait for an operation in short.
+///
+/// # Safety
+/// O1: as for [`describe`].
+unsafe fn describe_briefly(op: *const (), _: usize) -> (&'static str, Subject) {
+    // SAFETY: O1, the caller's promise.
+    let op = unsafe { &*op.cast::<Op<'_>>() };
+    (op.name(), Subject::Fd(op.descriptor().number()))
+}
 
 /// Describes a wait for an operation.
 ///

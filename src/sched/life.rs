@@ -8,9 +8,11 @@ use std::thread;
 
 use super::host::HOST;
 use super::pool::Pool;
+use super::record::runs;
 #[cfg(feature = "sim")]
 use super::simulated::SIMULATED_HOST;
 use super::worker::{Scheduling, Worker};
+use crate::base::record::{self, Ring};
 use crate::base::sync::atomic::Ordering;
 use crate::base::{clock, local};
 use crate::coroutine::panics;
@@ -38,6 +40,11 @@ impl Worker {
             }
         }
         task::hear_of_hook();
+        let recorder = self.pool.recorder.as_deref();
+        let _recording = recorder.map(|rings| record::enter(rings, self.index));
+        if recorder.is_some() {
+            task::hook_thread();
+        }
         let _host = park::enter_host(self.host());
         let _mark = park::enter_worker();
         let _explains = self.pool.settings.explains.then(park::explain);
@@ -108,6 +115,7 @@ impl Worker {
                 (local.task.replace(root.cast()), local.open_frames.replace(0))
             });
             task::note(header);
+            record::with(|ring| runs(ring, header, true));
             // Restores the thread and ends the scheduler, also when the body panics.
             struct Finish<'w>(&'w Worker, (*const (), u32));
             impl Drop for Finish<'_> {
@@ -119,6 +127,7 @@ impl Worker {
                     self.0.receive();
                     self.0.finished.set(true);
                     self.0.resume_scheduler();
+                    record::with(Ring::end);
                     task::note_none();
                     local::with(|local| {
                         local.task.set(self.1.0);

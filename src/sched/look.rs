@@ -7,6 +7,7 @@ use std::{mem, ptr};
 use super::interrupt::interrupt;
 use super::pace::NextStep;
 use super::placement::Moment;
+use super::record;
 use super::worker::{Outer, Worker};
 use crate::base::sync::atomic::Ordering;
 use crate::base::{clock, local};
@@ -63,6 +64,10 @@ impl Worker {
     pub(super) fn receive(&self) {
         self.receive_inbound();
         self.shared.receive_woken(|task| {
+            if task::is_hooked() {
+                // SAFETY: T1: a task in an inbox lives.
+                record::arrives(unsafe { &*task });
+            }
             // SAFETY: T1: it came through the inbox of this worker, so it is in no queue.
             unsafe { self.ready.push(task) };
         });

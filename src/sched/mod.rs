@@ -37,9 +37,9 @@
 //! - state of a part: [`deque`], [`ready`], [`timers`], [`restraint`], [`pace`], [`quiescence`],
 //!   [`placement`], [`blocking`], [`runnable`], [`shared`]
 //! - state of the whole: [`idle_state`], [`pool`], [`flights`], [`simulation`], [`worker`]
-//! - what a worker does: [`deadline`], [`interrupt`], [`look`], [`nap`], [`placing`], [`running`], [`host`], [`polled`],
+//! - what a worker does: [`record`], [`deadline`], [`interrupt`], [`look`], [`nap`], [`placing`], [`running`], [`host`], [`polled`],
 //!   [`idle`], [`turn`], [`simulated`], [`life`]
-//! - what tasks ask of their worker: [`mod@spawn`], [`mod@unblock`], [`io`], [`inspect`]
+//! - what tasks ask of their worker: [`mod@spawn`], [`mod@unblock`], [`io`], [`inspect`], [`census`]
 //!
 //! # Tuning
 //! A constant that was chosen by measurement names the row of `ecru-bench` that it moves. A change of
@@ -50,6 +50,7 @@
 //! compiled with the feature `sim` only.
 
 mod blocking;
+pub(crate) mod census;
 mod deadline;
 mod deque;
 mod flights;
@@ -70,6 +71,7 @@ mod polled;
 mod pool;
 mod quiescence;
 mod ready;
+mod record;
 mod restraint;
 #[cfg(feature = "sim")]
 mod runnable;

@@ -8,13 +8,14 @@ use std::io;
 use std::ptr;
 
 use super::host;
-use super::running::{enter_first, fail_to_start, leave_first};
+use super::record::{self, Stop};
+use super::running::fail_to_start;
 use super::worker::{Outer, Worker};
 use crate::base::sync::atomic::Ordering;
 use crate::coroutine::stack::Stack;
 use crate::coroutine::switch::{Fiber, FiberState, Suspender};
 use crate::park::{self, Intent};
-use crate::task::{self, Header, LeaveReason, PendingEntry, Running, is_hooked};
+use crate::task::{self, Header, PendingEntry, Running, is_hooked};
 
 /// The size of the stack on which a worker polls, in bytes. The futures of other crates expect about
 /// as much.
@@ -51,6 +52,7 @@ impl Worker {
         let stack = match self.poll_stack(header) {
             Ok(stack) => stack,
             Err(error) => {
+                self.shared.count_end();
                 fail_to_start(task, &error, in_place);
                 return true;
             }
@@ -105,7 +107,7 @@ impl Worker {
         match stretch {
             Stretch::First { in_place } => {
                 if is_hooked() {
-                    enter_first(header, &own.kept, in_place);
+                    record::starts(header, &own.kept, in_place);
                 }
                 rest.entry.task.set(task);
             }
@@ -113,7 +115,9 @@ impl Worker {
                 // SAFETY: L3: it is pending, so it was put into the list after its last poll.
                 unsafe { self.pending.remove(&raw const rest.entry.link) };
                 own.kept.take_from(&rest.kept);
-                own.kept.enter();
+                if is_hooked() {
+                    record::goes_on(header, &own.kept);
+                }
             }
         }
         header.running.set(running.as_ptr());
@@ -134,8 +138,8 @@ impl Worker {
         };
         outer.come_back();
         if is_hooked() {
-            let why = if has_ended { LeaveReason::Ended } else { LeaveReason::Suspended };
-            leave_first(&own.kept, why, stretch == Stretch::First { in_place: true });
+            let stop = if has_ended { Stop::Ended } else { Stop::Pending };
+            record::first_stop(&own.kept, stop, stretch == Stretch::First { in_place: true });
         }
         let is_first = stretch != Stretch::Later;
         if !has_ended {
@@ -161,6 +165,7 @@ impl Worker {
                 self.note_end(header.spawned_at(), header.watched_since.get());
             }
         }
+        self.shared.count_end();
         // SAFETY: T2: the running task's reference.
         unsafe { Header::release(task) };
         // SAFETY: S5: the last access to the scope.

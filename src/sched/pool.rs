@@ -25,6 +25,7 @@
 
 use std::io;
 use std::num::NonZero;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -33,6 +34,7 @@ use super::blocking::BlockingPool;
 use super::placement::{IdleSet, Placement, Sites};
 use super::quiescence::Quiescence;
 use super::shared::WorkerShared;
+use crate::base::record::Rings;
 use crate::base::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::base::{clock, simulated};
 use crate::coroutine::StackPool;
@@ -61,6 +63,10 @@ pub(crate) struct Settings {
     pub(crate) explains: bool,
     /// For the layers above: after this time a worker that has not switched is reported.
     pub(crate) watchdog: Option<Duration>,
+    /// The bytes of each worker's ring of events. `None` if nothing is recorded.
+    pub(crate) record: Option<usize>,
+    /// For the layers above: the file for the page of a run that panics.
+    pub(crate) record_on_panic: Option<PathBuf>,
     /// Called once when all workers have been quiescent for this long, by one of them, outside of
     /// any task. Only without `on_deadlock`.
     pub(crate) on_quiet: Option<(Duration, fn())>,
@@ -85,6 +91,16 @@ pub(super) struct Quiet {
     pub(super) said: bool,
 }
 
+/// What metrics remember, for the layers above, so that their totals never decrease.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    /// The tasks that were spawned to answer questions, and are not the program's.
+    pub(crate) hidden: AtomicU64,
+    /// The largest numbers that have been returned.
+    pub(crate) ended: AtomicU64,
+    pub(crate) spawned: AtomicU64,
+}
+
 /// The workers of one runtime and what they share. See the module.
 #[derive(Debug)]
 pub(crate) struct Pool {
@@ -92,6 +108,9 @@ pub(crate) struct Pool {
     pub(super) workers: Vec<&'static WorkerShared>,
     pub(super) stacks: StackPool,
     pub(crate) blocking: BlockingPool,
+    /// The last events of each worker, if they are recorded.
+    pub(crate) recorder: Option<Arc<Rings>>,
+    pub(crate) counts: Counts,
     /// The scope of the current run, for the layers above. Null if there is none.
     pub(crate) run: Mutex<*const ()>,
     /// Whether the run is stuck, for the layers above.
@@ -124,9 +143,13 @@ impl Pool {
         crate::task::describe_overflows();
         let stacks = stacks_for(&settings)?;
         let count = settings.workers;
+        let rings = settings.record.map(|bytes| Rings::new(count, bytes).map(Arc::new));
+        let recorder = rings.transpose()?;
         let workers = (0..count).map(|_| WorkerShared::obtain()).collect();
         Ok(Arc::new(Pool {
             blocking: BlockingPool::new(&settings.name),
+            counts: Counts::default(),
+            recorder,
             workers,
             stacks,
             settings,

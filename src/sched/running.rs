@@ -5,13 +5,14 @@
 use std::io;
 use std::ptr;
 
+use super::record::{self, Stop};
 use super::worker::{Outer, Worker};
 use crate::base::local;
 use crate::base::sync::atomic::Ordering;
 use crate::coroutine::stack::Stack;
 use crate::coroutine::switch::{Fiber, FiberState, Suspender};
 use crate::park::Intent;
-use crate::task::{self, Header, Kept, LeaveReason, Running, TaskFiber, is_hooked};
+use crate::task::{self, Header, Kept, Running, TaskFiber, is_hooked};
 
 impl Worker {
     /// Starts a task that was taken out of a queue. Returns whether it has ended, or `None` if a
@@ -53,6 +54,7 @@ impl Worker {
         let stack = match self.stack_for(header) {
             Ok(stack) => stack,
             Err(error) => {
+                self.shared.count_end();
                 fail_to_start(task, &error, in_place);
                 return true;
             }
@@ -68,7 +70,7 @@ impl Worker {
         header.running.set(running.as_ptr());
         if is_hooked() {
             // SAFETY: C1: written just now.
-            enter_first(header, unsafe { &running.as_ref().kept }, in_place);
+            record::starts(header, unsafe { &running.as_ref().kept }, in_place);
         }
         let main = move |suspender: &Suspender<(), Intent>, ()| {
             // SAFETY: T2: the running task holds a reference.
@@ -100,11 +102,12 @@ impl Worker {
                 if is_hooked() {
                     // SAFETY: C1: it is still at the stack's top.
                     let running = unsafe { stack.head().cast::<Running>().as_ref() };
-                    leave_first(&running.kept, LeaveReason::Ended, in_place);
+                    record::first_stop(&running.kept, Stop::Ended, in_place);
                 }
                 if !own_size {
                     self.stacks.borrow_mut().give(stack);
                 }
+                self.shared.count_end();
                 // SAFETY: S5: the last access to the scope.
                 unsafe { ended(scope, daemon) };
                 true
@@ -126,7 +129,7 @@ impl Worker {
                     self.unstarted_first.set(true);
                 }
                 if is_hooked() {
-                    leave_first(&running.kept, LeaveReason::Suspended, in_place);
+                    record::first_stop(&running.kept, Stop::Switches(header, intent), in_place);
                 }
                 // SAFETY: T1: it has just switched away.
                 unsafe { self.after(task, intent) };
@@ -144,7 +147,9 @@ impl Worker {
         // SAFETY: T1, the caller's promise.
         let header = unsafe { &*task };
         let running = header.running();
-        running.kept.enter();
+        if is_hooked() {
+            record::goes_on(header, &running.kept);
+        }
         // Only the scheduler's loop calls this, and it needs nothing restored: it sets these cells
         // when it looks around.
         local::with(|local| {
@@ -160,7 +165,9 @@ impl Worker {
         match state {
             FiberState::Suspended(intent) => {
                 running.open_frames.set(local::with(|local| local.open_frames.get()));
-                running.kept.leave(LeaveReason::Suspended);
+                if is_hooked() {
+                    record::stops(&running.kept, Stop::Switches(header, intent));
+                }
                 // SAFETY: T1: it has just switched away.
                 unsafe { self.after(task, intent) };
             }
@@ -180,7 +187,9 @@ impl Worker {
         let own_size = header.extra.as_ref().is_some_and(|extra| extra.stack_size.is_some());
         // SAFETY: C1: the stack is still the fiber's, and what lies at its top with it.
         let running = unsafe { &*running };
-        running.kept.leave(LeaveReason::Ended);
+        if is_hooked() {
+            record::stops(&running.kept, Stop::Ended);
+        }
         // SAFETY: T6: entered when it first switched away.
         let entry = unsafe { running.entry() };
         // SAFETY: L3: there since then.
@@ -196,6 +205,7 @@ impl Worker {
         if header.watched_since.get() != 0 {
             self.note_end(header.spawned_at(), header.watched_since.get());
         }
+        self.shared.count_end();
         // SAFETY: T2: the running task's reference, which `run` does not release once there is a
         // fiber.
         unsafe { Header::release(task) };
@@ -225,7 +235,9 @@ impl Worker {
         // SAFETY: T1: the root lives as long as its worker.
         let header = unsafe { &*root };
         let kept = &header.running().kept;
-        kept.leave(LeaveReason::Suspended);
+        if is_hooked() {
+            record::stops(kept, Stop::Root(header));
+        }
         let frames = local::with(|local| {
             local.task.set(ptr::null());
             local.open_frames.replace(0)
@@ -239,7 +251,9 @@ impl Worker {
             local.open_frames.set(frames);
         });
         task::note(header);
-        kept.enter();
+        if is_hooked() {
+            record::goes_on(header, kept);
+        }
     }
 
     #[inline(always)]
@@ -248,31 +262,6 @@ impl Worker {
             Some(size) => Stack::new(size),
             None => self.stacks.borrow_mut().take(),
         }
-    }
-}
-
-/// Tells the hook that a task starts. If the current task starts it in place, the current task is
-/// reported as suspended.
-#[cold]
-#[inline(never)]
-pub(super) fn enter_first(header: &Header, kept: &Kept, in_place: bool) {
-    if in_place && let Some(outer) = task::current_header() {
-        outer.running().kept.leave(LeaveReason::Suspended);
-    }
-    if let Some(extra) = &header.extra {
-        kept.take_from(&extra.kept);
-    }
-    kept.enter();
-}
-
-/// Tells the hook that a task's first stretch is over. If the current task started it in place, the
-/// current task is reported as resumed.
-#[cold]
-#[inline(never)]
-pub(super) fn leave_first(kept: &Kept, why: LeaveReason, in_place: bool) {
-    kept.leave(why);
-    if in_place && let Some(outer) = task::current_header() {
-        outer.running().kept.enter();
     }
 }
 
@@ -286,7 +275,7 @@ pub(super) fn fail_to_start(task: *const Header, error: &io::Error, in_place: bo
     let text = format!("a task could not start: {error}");
     let kept = Kept::empty();
     if is_hooked() {
-        enter_first(header, &kept, in_place);
+        record::starts(header, &kept, in_place);
     }
     // The task that the thread ran before has nothing to do with this.
     let before = local::with(|local| local.task.replace(ptr::null()));
@@ -297,7 +286,7 @@ pub(super) fn fail_to_start(task: *const Header, error: &io::Error, in_place: bo
     });
     local::with(|local| local.task.set(before));
     if is_hooked() {
-        leave_first(&kept, LeaveReason::Ended, in_place);
+        record::first_stop(&kept, Stop::Ended, in_place);
     }
     // SAFETY: T2: the running task's reference.
     unsafe { Header::release(task) };

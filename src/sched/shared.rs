@@ -36,7 +36,9 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use super::deque::Deque;
-use crate::base::sync::atomic::{AtomicIsize, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use crate::base::sync::atomic::{
+    AtomicIsize, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+};
 use crate::base::sync::{fence_for_loom, futex};
 use crate::driver::Waker;
 use crate::task::{Board, Header};
@@ -60,6 +62,8 @@ pub(crate) struct WorkerShared {
     /// The number of started tasks that have switched away and have not ended. Only the worker
     /// writes to it.
     pub(super) load: AtomicUsize,
+    /// The number of tasks that have ended on the worker. Only the worker writes to it.
+    pub(super) ended: AtomicU64,
     /// The number of tasks in `inbound`. It may lag behind.
     inbound_count: AtomicUsize,
     pub(super) waker: OnceLock<Waker>,
@@ -88,6 +92,7 @@ impl WorkerShared {
             sleep: AtomicU32::new(AWAKE),
             looked_at: AtomicU32::new(0),
             load: AtomicUsize::new(0),
+            ended: AtomicU64::new(0),
             inbound_count: AtomicUsize::new(0),
             waker: OnceLock::new(),
             unstarted: Deque::new(),
@@ -104,6 +109,7 @@ impl WorkerShared {
             unsafe { Header::release(task) };
         });
         self.load.store(0, Ordering::Relaxed);
+        self.ended.store(0, Ordering::Relaxed);
         RETIRED.lock().unwrap_or_else(PoisonError::into_inner).push(self);
     }
 
@@ -158,6 +164,12 @@ impl WorkerShared {
     /// Returns the newest inbound task, for comparison only. Null if there is none.
     pub(super) fn newest_inbound(&self) -> *const Header {
         self.inbound.load(Ordering::Relaxed)
+    }
+
+    /// Counts a task that has ended. Called by the worker only.
+    #[inline(always)]
+    pub(super) fn count_end(&self) {
+        self.ended.store(self.ended.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     /// Returns the number of the worker's started tasks.

@@ -90,6 +90,11 @@ impl Timers {
         }
     }
 
+    /// Returns the number of timers that are set.
+    pub(crate) fn count(&self) -> usize {
+        self.set.get()
+    }
+
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.set.get() == 0

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::join_error::{JoinError, PanicPayload};
 use crate::base::clock;
+use crate::base::record::Subject;
 use crate::park::{self, About, Mode, Outcome, Wait, What};
 use crate::sched;
 use crate::task::{self, CancelReason, DONE, Failure, Header, TAKEN, cancel};
@@ -285,7 +286,12 @@ unsafe fn run_in_place(task: *const Header, claim: bool) -> JoinBegun {
 
 /// A wait for the end of a task.
 // SAFETY: O1: a handle that waits holds a reference to the task.
-static END_OF_TASK: What = unsafe { What::about(|task, _| ("the end of", About::Task(task))) };
+static END_OF_TASK: What = unsafe {
+    What::about(|task, _| ("the end of", About::Task(task))).briefly_by(|task, _| {
+        // SAFETY: O1: a handle that waits holds a reference to the task.
+        ("the end of", Subject::Task((*task.cast::<Header>()).id()))
+    })
+};
 
 /// Waits until the task has ended. Returns `false` if the deadline passed first. Out of line: a
 /// join that runs the task itself does not come here, and would pay for this frame.

@@ -10,6 +10,7 @@ use super::notes::Note;
 use super::pilot::Record;
 use super::timeline::{LastEvents, Timeline};
 use super::trace::Trace;
+use crate::diag::Recorder;
 
 /// The result of a [`Simulation`](super::Simulation).
 ///
@@ -46,6 +47,7 @@ pub struct Report<T> {
     pub notes: Vec<Note>,
     /// The rest of what was recorded.
     pub(super) record: Record,
+    pub(super) recorder: Option<Recorder>,
 }
 
 impl<T> Report<T> {
@@ -53,6 +55,12 @@ impl<T> Report<T> {
     #[must_use]
     pub fn timeline(&self) -> Timeline {
         self.record.timeline()
+    }
+
+    /// Returns the flight recorder of the run, if the simulation has [one](super::Simulation::record).
+    #[must_use]
+    pub fn recorder(&self) -> Option<&Recorder> {
+        self.recorder.as_ref()
     }
 
     /// Returns what the closure returned.

@@ -23,7 +23,7 @@ use crate::base::random::{self, Generator};
 use crate::base::simulated::Simulated;
 use crate::base::{clock, simulated};
 use crate::coroutine::{STACK_DEFAULT, STACK_FLOOR, overflow};
-use crate::diag;
+use crate::diag::{self, RECORD_MAX, RECORD_MIN, Recorder};
 use crate::driver::{HostId, ROOT_NAME, World};
 use crate::park;
 use crate::scope::PanicPayload;
@@ -84,6 +84,8 @@ pub struct Simulation {
     command: Option<String>,
     /// The size of the tasks' stacks.
     stack_size: usize,
+    /// The bytes of the recorder, or `None`.
+    record: Option<usize>,
 }
 
 impl Simulation {
@@ -105,6 +107,7 @@ impl Simulation {
             is_quiet: false,
             command: None,
             stack_size: STACK_DEFAULT,
+            record: None,
         }
     }
 
@@ -196,6 +199,33 @@ impl Simulation {
         self
     }
 
+    /// Sets the size of the flight recorder's memory, in bytes, as
+    /// [`RuntimeBuilder::record`](crate::RuntimeBuilder::record) does. The default is to record
+    /// nothing. [`Report::recorder`] has what was recorded, with virtual times and a row for each host.
+    ///
+    /// # Panics
+    /// Panics if `bytes` is less than 4096 or more than 1 GiB.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::sim::Simulation;
+    ///
+    /// let report = Simulation::new(1).record(1 << 16).run(|| ecru::diag::mark("here"));
+    /// let mut page = Vec::new();
+    /// report.recorder().unwrap().write_page(&mut page)?;
+    /// assert!(String::from_utf8(page).unwrap().contains("here"));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn record(mut self, bytes: usize) -> Simulation {
+        assert!(
+            (RECORD_MIN..=RECORD_MAX).contains(&bytes),
+            "record({bytes}): the events need between {RECORD_MIN} and {RECORD_MAX} bytes; pass `1 << 20` for the last 26,000"
+        );
+        self.record = Some(bytes);
+        self
+    }
+
     /// Runs `f` as the root task of a simulated run, on a thread of its own.
     ///
     /// In the run, the calls of this library that wait do so in virtual time. Time stands still
@@ -270,7 +300,8 @@ impl Simulation {
             (None, None) => unreachable!("a run without a value has failed"),
         };
         let trace = mem::take(&mut record.trace);
-        Report { result, seed, trace_hash, elapsed, steps, trace, notes, record }
+        let recorder = desk.pool.get().and_then(|pool| pool.recorder.clone()).map(Recorder::new);
+        Report { result, seed, trace_hash, elapsed, steps, trace, notes, record, recorder }
     }
 }
 
@@ -304,7 +335,7 @@ fn simulate<T>(
     at: &'static Location<'static>,
     f: impl FnOnce() -> T,
 ) -> Option<T> {
-    let Simulation { seed, plan, link, faults, limits, is_quiet, stack_size, .. } = simulation;
+    let Simulation { seed, plan, link, faults, limits, is_quiet, .. } = simulation;
     desk.thread.begin();
     // The numbers of the generators that a seed has.
     let [choices, world, own, program, system] =
@@ -340,7 +371,7 @@ fn simulate<T>(
         result.unwrap_or_else(|payload| panic::resume_unwind(task::located(payload)))
     };
     let result = panic::catch_unwind(AssertUnwindSafe(|| {
-        runtime::run_simulated(at, *stack_size, guide, begun, root)
+        runtime::run_simulated(at, (simulation.stack_size, simulation.record), guide, begun, root)
     }));
     let (value, failure) = match result {
         Ok(value) => (Some(value), None),

@@ -274,6 +274,7 @@ impl<C: Choice + ?Sized> Round<'_, C> {
         let what = const {
             // SAFETY: O1: the object is in a frame around the wait, like the choice.
             &unsafe { What::ending_by_itself_about(describe::<C>) }
+                .briefly("one of several sources")
         };
         let object = ptr::from_ref(&self.choice).cast();
         let wait = Wait { object, ..Wait::new(what, Mode::Cancellable) };

@@ -38,6 +38,7 @@ use std::ptr::{self, NonNull};
 use super::header::Header;
 use super::result::drop_quietly;
 use crate::base::local;
+use crate::base::record;
 use crate::base::sync::StaticPtr;
 use crate::base::sync::atomic::Ordering;
 use crate::park;
@@ -299,7 +300,7 @@ impl Kept {
     /// Returns the initial data of a child of the running code.
     #[inline]
     pub(crate) fn inherited() -> Kept {
-        if is_hooked() { Kept::from_hook() } else { Kept::empty() }
+        if calls_hook() { Kept::from_hook() } else { Kept::empty() }
     }
 
     #[cold]
@@ -312,7 +313,7 @@ impl Kept {
     /// Calls [`SwitchHook::enter`], if there is a hook.
     #[inline(always)]
     pub(crate) fn enter(&self) {
-        if is_hooked() {
+        if calls_hook() {
             self.enter_slowly();
         }
     }
@@ -320,7 +321,7 @@ impl Kept {
     /// Calls [`SwitchHook::leave`], if there is a hook. With `Ended`, the slot is empty afterwards.
     #[inline(always)]
     pub(crate) fn leave(&self, why: LeaveReason) {
-        if is_hooked() {
+        if calls_hook() {
             self.leave_slowly(why);
         }
     }
@@ -402,28 +403,52 @@ fn as_no_task(call: impl FnOnce()) {
     local::with(|local| local.task.set(before));
 }
 
-/// Returns whether this thread calls the hook. It returns `false` until the thread has heard of the
-/// hook.
+/// The flag of a thread that calls the hook.
+const CALLS_HOOK: u8 = 1;
+/// The flag of a thread that has a recorder.
+const RECORDS: u8 = 2;
+
+/// Returns whether this thread has anything to do at a switch: it calls the hook, or has a recorder.
+/// It returns `false` until the thread has heard of the hook.
 #[inline(always)]
 pub(crate) fn is_hooked() -> bool {
-    local::with(|local| local.hooked.get())
+    local::with(|local| local.hooked.get()) != 0
+}
+
+/// Returns whether this thread calls the hook.
+#[inline(always)]
+fn calls_hook() -> bool {
+    local::with(|local| local.hooked.get()) & CALLS_HOOK != 0
+}
+
+fn set_flag(flag: u8) {
+    local::with(|local| local.hooked.set(local.hooked.get() | flag));
 }
 
 /// Checks whether a hook has been installed. The module says which threads call this, and when.
 #[inline]
 pub(crate) fn hear_of_hook() {
     if !HOOK.load(Ordering::Relaxed).is_null() {
-        local::with(|local| local.hooked.set(true));
+        set_flag(CALLS_HOOK);
     }
 }
 
-/// Asks the hook for the initial data of a new task.
+/// Makes this thread do what belongs to a switch, because it has a recorder. The flag stays: without
+/// a recorder it has no effect.
+pub(crate) fn hook_thread() {
+    set_flag(RECORDS);
+}
+
+/// Asks the hook for the initial data of a new task, and tells the recorder of the task.
 ///
 /// # Safety
 /// T1: the task is new, and only the caller knows it.
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn inherit(task: *const Header) {
+    // SAFETY: T1, by this function's contract.
+    let header = unsafe { &*task };
+    record::with(|ring| ring.spawn(header.id(), header.spawned_at()));
     let kept = Kept::from_hook();
     if kept.0.get().is_null() {
         return;

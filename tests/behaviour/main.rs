@@ -27,6 +27,7 @@ mod future;
 mod handle;
 mod inspected;
 mod io;
+mod metrics;
 mod net;
 #[cfg(not(ecru_baton))] // its stacks are those of threads
 mod no_stack;
@@ -36,6 +37,7 @@ mod placement;
 mod polled;
 mod process;
 mod ready;
+mod recorder;
 mod refused;
 mod run;
 mod schedule;

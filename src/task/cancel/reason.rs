@@ -25,17 +25,21 @@ impl CancelReason {
             .into_iter()
             .find(|reason| *reason as u8 == bits)
     }
-}
 
-impl fmt::Display for CancelReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+    pub(super) fn text(self) -> &'static str {
+        match self {
             CancelReason::Explicit => "on request",
             CancelReason::Deadline => "its deadline has passed",
             CancelReason::Sibling => "another task of its scope failed",
             CancelReason::ScopeEnd => "its scope has ended",
             CancelReason::Shutdown => "the run is shutting down",
-        })
+        }
+    }
+}
+
+impl fmt::Display for CancelReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
     }
 }
 

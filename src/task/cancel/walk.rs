@@ -4,9 +4,10 @@ use std::ptr;
 
 use super::node::{CancelNode, Children, HookNode, Kind, LISTED, REACHED};
 use super::{CancelReason, Cancelled};
+use crate::base::record;
 use crate::base::sync::atomic::Ordering;
 use crate::base::sync::{SpinLock, epoch};
-use crate::task::Header;
+use crate::task::{Header, is_hooked};
 
 /// Makes sure that requests reach the node: links it and the nodes above it that are not linked.
 /// From then on, the node's flag tells everything. Returns the request, if the node is flagged.
@@ -146,6 +147,9 @@ pub(crate) fn cancel(node: &CancelNode, reason: CancelReason) -> bool {
     let guard = node.lock_children();
     let first = node.flag(reason, false);
     let hooks = if first {
+        if is_hooked() {
+            record_request(node, reason);
+        }
         visit(node, guard, reason)
     } else {
         drop(guard);
@@ -154,6 +158,14 @@ pub(crate) fn cancel(node: &CancelNode, reason: CancelReason) -> bool {
     epoch::advance();
     run_hooks(hooks);
     first
+}
+
+/// Tells the recorder of a request. The node is locked.
+#[cold]
+fn record_request(node: &CancelNode, reason: CancelReason) {
+    // SAFETY: K2: as in `notify`, which is called for this node next.
+    let owner = unsafe { node.owner.get().as_ref() };
+    record::with(|ring| ring.cancel(owner.map_or(0, Header::id), reason.text()));
 }
 
 /// Cancels the innermost shield around the code below a node, unless a request has reached the code
