@@ -64,7 +64,7 @@ fn take_turn() -> Turn {
         let print = panic::take_hook();
         // A scope's own panic about a panic of a task is normal here.
         panic::set_hook(Box::new(move |info| {
-            let text = info.payload_as_str().unwrap_or_default();
+            let text = info.payload().downcast_ref::<&str>().copied().unwrap_or_default();
             if !text.starts_with("a task of this scope panicked") {
                 print(info);
             }

@@ -66,7 +66,7 @@ const NAMES: usize = if cfg!(loom) { 1 } else { 256 };
 /// Returns a task's number in 48 bits. The highest bit says that a simulation has given it.
 const fn short(number: u64) -> u64 {
     let low = number & (2 * SIMULATED - 1);
-    if cfg!(feature = "sim") { low | (number >> 62 & 1) * SIMULATED } else { low }
+    if cfg!(feature = "sim") { low | (((number >> 62) & 1) * SIMULATED) } else { low }
 }
 
 const SIMULATED: u64 = 1 << 47;
@@ -352,8 +352,8 @@ impl Ring {
     /// Writes a text into the slots after its event.
     #[cold]
     fn put_text(&self, text: &str) {
-        let text = &text.as_bytes()[..text.floor_char_boundary(TEXT_MAX)];
-        for part in text.chunks(TEXT_IN_SLOT) {
+        let end = (0..=TEXT_MAX).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+        for part in text.as_bytes()[..end].chunks(TEXT_IN_SLOT) {
             let mut bytes = [0; TEXT_IN_SLOT];
             bytes[..part.len()].copy_from_slice(part);
             let half = |at: usize| bytes[at..at + 8].try_into().map_or(0, u64::from_le_bytes);

@@ -103,14 +103,13 @@ unsafe fn an_offer<T>(channel: *const (), capacity: usize) -> (&'static str, Abo
 /// What waits in a channel are for.
 impl<T> ChannelGuard<'_, T> {
     // SAFETY: O1: the object is the channel, which the wait borrows.
-    pub(super) const ROOM: &'static What =
-        &unsafe { What::about(room::<T>) }.briefly("room in a channel");
+    pub(super) const ROOM: &'static What = &unsafe { What::about("room in a channel", room::<T>) };
     // SAFETY: O1: the object is the channel, which the wait borrows.
     pub(super) const A_VALUE: &'static What =
-        &unsafe { What::about(a_value::<T>) }.briefly("a value from a channel");
+        &unsafe { What::about("a value from a channel", a_value::<T>) };
     // SAFETY: O1: the object is the channel, which the wait borrows.
-    pub(super) const AN_OFFER: &'static What = &unsafe { What::about(an_offer::<T>) }
-        .briefly("a value that a select is making for a channel");
+    pub(super) const AN_OFFER: &'static What =
+        &unsafe { What::about("a value that a select is making for a channel", an_offer::<T>) };
 
     /// Returns a wait in one of the lines of this channel.
     #[inline(always)]

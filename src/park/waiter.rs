@@ -72,34 +72,33 @@ impl What {
         What { ends_by_itself: true, ..What::new(text) }
     }
 
-    /// Creates a kind of wait with a particular object.
+    /// Creates a kind of wait with a particular object. `text` describes it in short.
     ///
     /// # Safety
     /// O1: each wait with this `What` has an object for which `describe` may be called, on the
     /// worker of the parked task, while the wait lasts.
-    pub(crate) const unsafe fn about(describe: Describe) -> What {
-        What { describe: Some(describe), ..What::new("") }
+    pub(crate) const unsafe fn about(text: &'static str, describe: Describe) -> What {
+        What { describe: Some(describe), ..What::new(text) }
+    }
+
+    /// Creates a kind of wait with a particular object, which is more than an address in a short
+    /// description, too.
+    ///
+    /// # Safety
+    /// O1: as [`What::about`], for both functions.
+    pub(crate) const unsafe fn about_briefly(describe: Describe, brief: Brief) -> What {
+        What { describe: Some(describe), brief: Some(brief), ..What::new("") }
     }
 
     /// Creates a kind of wait with a particular object that may end without any task.
     ///
     /// # Safety
     /// O1: as [`What::about`].
-    pub(crate) const unsafe fn ending_by_itself_about(describe: Describe) -> What {
-        What { describe: Some(describe), ..What::ending_by_itself("") }
-    }
-
-    /// Sets the text of the short description.
-    pub(crate) const fn briefly(self, text: &'static str) -> What {
-        What { text, ..self }
-    }
-
-    /// Sets how a wait is described in short.
-    ///
-    /// # Safety
-    /// O1: as for [`What::about`].
-    pub(crate) const unsafe fn briefly_by(self, brief: Brief) -> What {
-        What { brief: Some(brief), ..self }
+    pub(crate) const unsafe fn ending_by_itself_about(
+        text: &'static str,
+        describe: Describe,
+    ) -> What {
+        What { describe: Some(describe), ..What::ending_by_itself(text) }
     }
 }
 

@@ -527,7 +527,7 @@ impl ScopeCore {
 
 /// A scope's wait for its tasks.
 // SAFETY: O1: the object is the scope, which is in a frame around the wait.
-static THE_CHILDREN: What = unsafe { What::about(describe) }.briefly("the tasks of its scope");
+static THE_CHILDREN: What = unsafe { What::about("the tasks of its scope", describe) };
 
 /// Describes a scope's wait for its tasks.
 ///

@@ -286,12 +286,19 @@ unsafe fn run_in_place(task: *const Header, claim: bool) -> JoinBegun {
 
 /// A wait for the end of a task.
 // SAFETY: O1: a handle that waits holds a reference to the task.
-static END_OF_TASK: What = unsafe {
-    What::about(|task, _| ("the end of", About::Task(task))).briefly_by(|task, _| {
-        // SAFETY: O1: a handle that waits holds a reference to the task.
-        ("the end of", Subject::Task((*task.cast::<Header>()).id()))
-    })
-};
+static END_OF_TASK: What = unsafe { What::about_briefly(describe, describe_briefly) };
+
+fn describe(task: *const (), _: usize) -> (&'static str, About) {
+    ("the end of", About::Task(task))
+}
+
+/// # Safety
+/// O1: `task` is the header of a task that lives.
+unsafe fn describe_briefly(task: *const (), _: usize) -> (&'static str, Subject) {
+    // SAFETY: O1, the caller's promise.
+    let header = unsafe { &*task.cast::<Header>() };
+    ("the end of", Subject::Task(header.id()))
+}
 
 /// Waits until the task has ended. Returns `false` if the deadline passed first. Out of line: a
 /// join that runs the task itself does not come here, and would pay for this frame.

@@ -273,8 +273,7 @@ impl<C: Choice + ?Sized> Round<'_, C> {
     fn go(&mut self, room: &Room) -> Turn<C::Output> {
         let what = const {
             // SAFETY: O1: the object is in a frame around the wait, like the choice.
-            &unsafe { What::ending_by_itself_about(describe::<C>) }
-                .briefly("one of several sources")
+            &unsafe { What::ending_by_itself_about("one of several sources", describe::<C>) }
         };
         let object = ptr::from_ref(&self.choice).cast();
         let wait = Wait { object, ..Wait::new(what, Mode::Cancellable) };

@@ -40,7 +40,7 @@ pub struct Barrier {
 
 /// A wait for the other parties of a barrier.
 // SAFETY: O1: the object is the barrier, which the wait borrows.
-static THE_OTHERS: What = unsafe { What::about(describe) }.briefly("the others at a barrier");
+static THE_OTHERS: What = unsafe { What::about("the others at a barrier", describe) };
 
 /// # Safety
 /// O1: `barrier` is a [`Barrier`].

@@ -44,7 +44,7 @@ pub struct Condvar {
 
 /// A wait for a notification.
 // SAFETY: O1: the object is the condition variable, which the wait borrows.
-static A_NOTIFICATION: What = unsafe { What::about(describe) }.briefly("a notification");
+static A_NOTIFICATION: What = unsafe { What::about("a notification", describe) };
 
 /// # Safety
 /// O1: `condvar` is a [`Condvar`].

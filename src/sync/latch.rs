@@ -40,7 +40,7 @@ pub struct Latch {
 
 /// A wait for a latch.
 // SAFETY: O1: the object is the latch, which the wait borrows.
-static OPENING: What = unsafe { What::about(describe) }.briefly("a latch to open");
+static OPENING: What = unsafe { What::about("a latch to open", describe) };
 
 /// # Safety
 /// O1: `latch` is a [`Latch`].

@@ -271,7 +271,7 @@ impl RawMutex {
 
 /// A wait for a mutex.
 // SAFETY: O1: the object is the mutex, which the wait borrows.
-static A_LOCK: What = unsafe { What::about(describe) }.briefly("a lock");
+static A_LOCK: What = unsafe { What::about("a lock", describe) };
 
 /// Describes a wait for a mutex.
 ///

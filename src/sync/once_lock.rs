@@ -70,7 +70,7 @@ pub struct OnceLock<T> {
 
 /// A wait for the value of a [`OnceLock`].
 // SAFETY: O1: the object is the lock's `maker`, which the wait borrows.
-static A_VALUE: What = unsafe { What::about(describe) }.briefly("a value to be made");
+static A_VALUE: What = unsafe { What::about("a value to be made", describe) };
 
 /// Describes a wait for a value that is being made.
 ///

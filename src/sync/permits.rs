@@ -64,12 +64,12 @@ pub(super) enum Refused {
 
 /// A wait for permits of a semaphore.
 // SAFETY: O1: the object is the permits, which the wait borrows.
-pub(super) static A_PERMIT: What = unsafe { What::about(describe_permits) }.briefly("a permit");
+pub(super) static A_PERMIT: What = unsafe { What::about("a permit", describe_permits) };
 
 /// A wait for a notification, which a permit stands for.
 // SAFETY: O1: the object is the permits, which the wait borrows.
 pub(super) static A_NOTIFICATION: What =
-    unsafe { What::about(describe_notification) }.briefly("a notification");
+    unsafe { What::about("a notification", describe_notification) };
 
 /// # Safety
 /// O1: `permits` is a [`Permits`].

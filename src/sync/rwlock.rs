@@ -274,7 +274,7 @@ impl RawRwLock {
 
 /// A wait for a readers-writer lock.
 // SAFETY: O1: the object is the lock, which the wait borrows.
-static A_LOCK: What = unsafe { What::about(describe) }.briefly("a lock");
+static A_LOCK: What = unsafe { What::about("a lock", describe) };
 
 /// Describes a wait for a readers-writer lock.
 ///

@@ -100,7 +100,7 @@ fn sleep_inner(deadline: Option<Instant>) -> Result<(), Cancelled> {
 
 /// A wait for a point in time.
 // SAFETY: O1: the object is the deadline, which is in a frame around the wait.
-static TIME: What = unsafe { What::about(describe) }.briefly("time to pass");
+static TIME: What = unsafe { What::about("time to pass", describe) };
 
 /// Describes a sleep.
 ///
