@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::Failure;
 
 /// How long an answer may pause.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 /// How often a request is repeated if the server dismisses it, because it has too many clients.
 const ATTEMPTS: usize = 5;
 /// The greatest length of the first line of an answer.
@@ -40,7 +40,7 @@ fn failure(socket: &Path, error: &io::Error) -> Failure {
     let hint = match error.kind() {
         io::ErrorKind::NotFound => "; is the program running?",
         io::ErrorKind::ConnectionRefused => "; its program has ended",
-        io::ErrorKind::WouldBlock => "; the program has not answered for 10 s",
+        io::ErrorKind::WouldBlock => "; the program has not answered for 30 s",
         io::ErrorKind::PermissionDenied => "; only the program's own user may ask it",
         _ => "",
     };

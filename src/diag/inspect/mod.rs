@@ -27,7 +27,8 @@
 //!   dismissed. If all have, the further one waits in the backlog.
 //! - At most 64 MiB of answers are kept for clients that have not taken them. Further requests wait.
 //! - The requests together take at most about a fifth of the time, because a dump takes time of the
-//!   workers. After a command that has taken a while, the next one waits four times as long.
+//!   workers. After a command that has taken a while, the next one waits four times as long, but at
+//!   most 200 ms.
 //!
 //! So a client can delay other clients, but not the program.
 

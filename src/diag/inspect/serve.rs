@@ -29,6 +29,8 @@ const WRITE_LIMIT: Duration = Duration::from_secs(5);
 const ANSWERS_MAX: usize = 64 << 20;
 /// The next command waits for this many times the time that the last one has taken.
 const REST: u32 = 4;
+/// But not for longer: names of functions are looked up in a while that takes no time of the workers.
+const REST_MAX: Duration = Duration::from_millis(200);
 /// How long no client is accepted after an accept has failed, for example without descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 /// What each line begins with.
@@ -92,7 +94,8 @@ impl Server {
                 let begun = clock::now();
                 client.answer(&self.pool);
                 let ended = clock::now();
-                next_command = ended + REST * ended.saturating_duration_since(begun);
+                let rest = REST * ended.saturating_duration_since(begun);
+                next_command = ended + rest.min(REST_MAX);
             }
         }
     }
