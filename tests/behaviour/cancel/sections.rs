@@ -243,13 +243,15 @@ fn cancel_70_a_limit_and_the_end_of_its_section() {
     });
 }
 
+type Cancels = fn(&CancelHandle);
+
 /// - given: `cancelled()` of a section, waited for by tasks and threads outside of it
 /// - when: the section is cancelled by its handle, from further out, or by its limit
 /// - then: the waits end with the reason; so do later ones; before that they do not
 #[test]
 fn cancel_71_waiting_for_a_cancellation() {
     everywhere(|side| {
-        let cases: [(CancelReason, fn(&CancelHandle)); 2] = [
+        let cases: [(CancelReason, Cancels); 2] = [
             (CancelReason::Explicit, CancelHandle::cancel),
             (CancelReason::Deadline, |c| c.set_deadline(now() + ms(1))),
         ];
