@@ -135,8 +135,9 @@ impl<'l, S> Serve<'l, S> {
     }
 
     /// Speaks HTTP/1.1. This is the default, and is needed only beside [`http2`](Serve::http2).
-    pub fn http1(self) -> Self {
-        Serve { protocols: Protocols { http1: true, ..self.protocols }, ..self }
+    pub fn http1(mut self) -> Self {
+        self.protocols.http1 = true;
+        self
     }
 
     /// Speaks HTTP/2, and no other protocol unless [`http1`](Serve::http1) is called as well. Then

@@ -6,11 +6,11 @@ use std::time::Duration;
 use ecru::sim::Simulation;
 use ecru_fleet::{Fleet, Job, Queue};
 
-const HOUR: Duration = Duration::from_hours(1);
+const HOUR: Duration = Duration::from_secs(3600);
 
 /// A simulation begins with the year 1970.
-const APRIL_24: Duration = Duration::from_hours(113 * 24);
-const OCTOBER_24: Duration = Duration::from_hours(296 * 24);
+const APRIL_24: Duration = Duration::from_secs(113 * 24 * 3600);
+const OCTOBER_24: Duration = Duration::from_secs(296 * 24 * 3600);
 
 /// Runs `body` in two simulations that may take most of a year.
 fn days(body: impl Fn(&Fleet<'_>) -> io::Result<()> + Send + Sync) {

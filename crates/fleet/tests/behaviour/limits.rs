@@ -9,7 +9,7 @@ use ecru_fleet::{CallError, LeaseLost, Update};
 use crate::broker::each;
 
 const SOON: Duration = Duration::from_millis(10);
-const HOUR: Duration = Duration::from_hours(1);
+const HOUR: Duration = Duration::from_secs(3600);
 
 /// - given: eight jobs in a queue with a rate of three per 200 ms, and two receivers
 /// - when: they are received

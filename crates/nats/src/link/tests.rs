@@ -42,7 +42,7 @@ fn a_request_expires_for_those_that_wait_and_those_that_look() {
         Request::new(&shared, Text::fixed("a"), queued).timeout(limit)
     };
     assert!(request(Duration::MAX).try_take().is_none());
-    assert!(request(Duration::from_hours(1)).try_take().is_none());
+    assert!(request(Duration::from_secs(3600)).try_take().is_none());
     let looked = request(Duration::ZERO).try_take().unwrap();
     assert_eq!(looked.unwrap_err().kind(), ErrorKind::TimedOut);
     let waited = request(Duration::from_millis(1)).get();

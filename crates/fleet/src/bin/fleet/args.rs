@@ -101,7 +101,7 @@ pub(crate) enum Which {
 }
 
 /// A pause without an end: a hundred years.
-pub(crate) const FOR_EVER: Duration = Duration::from_hours(100 * 365 * 24);
+pub(crate) const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
 /// How to connect.
 #[derive(Debug, Default)]

@@ -17,7 +17,7 @@ fn resilience_19_supervise() {
     each_run(|| {
         let starts = [const { AtomicUsize::new(0) }; 3];
         let start = |at: usize| {
-            assert_eq!(task::current().name().as_deref(), Some(["fails", "panics", "works"][at]));
+            assert_eq!(task::current().name(), Some(["fails", "panics", "works"][at]));
             starts[at].fetch_add(1, SeqCst)
         };
         supervise(3, HOUR)
