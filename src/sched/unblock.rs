@@ -89,7 +89,9 @@ where
     let at = &raw mut frame;
     let what = const {
         // SAFETY: O1: the description does not use the object.
-        &unsafe { What::ending_by_itself_about("a thread that may block", describe::<F>) }
+        &unsafe {
+            What::ending_by_itself_about("a closure on a thread that may block", describe::<F>)
+        }
     };
     let wait = Wait::new(what, Mode::Uninterruptible);
     let unblocked = wait.single_unless((), |wait| {
