@@ -1,8 +1,8 @@
 //! The command `ecru`: what a running program of ecru is doing. See README.md.
 
 mod client;
-mod dump;
 mod json;
+mod print;
 mod target;
 mod top;
 
@@ -21,12 +21,22 @@ static COMMANDS: &[Command] = &[
     Command {
         name: "dump",
         usage: "SOCKET|PID [--json]      print all tasks with their stacks",
-        run: dump::run,
+        run: print::dump,
     },
     Command {
         name: "top",
-        usage: "SOCKET|PID [--once]      show the tasks, again and again",
+        usage: "SOCKET|PID [--once]       show the tasks, again and again",
         run: top::run,
+    },
+    Command {
+        name: "trace",
+        usage: "SOCKET|PID [--json]     print the last events as a page, or for Perfetto",
+        run: print::trace,
+    },
+    Command {
+        name: "metrics",
+        usage: "SOCKET|PID            print the numbers of the runtime as OpenMetrics",
+        run: print::metrics,
     },
 ];
 

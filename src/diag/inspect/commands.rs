@@ -1,8 +1,11 @@
 //! The commands of the inspect socket.
 
+use std::io;
 use std::sync::Arc;
 
+use crate::diag::Recorder;
 use crate::diag::dump::{Traces, dump_with};
+use crate::diag::metrics::measure;
 use crate::sched::Pool;
 
 /// A command: its name with a description of its arguments, and what it returns.
@@ -23,6 +26,9 @@ static COMMANDS: &[Command] = &[
     },
     Command { name: "tasks", help: "all tasks without stacks, as JSON", run: tasks },
     Command { name: "stack", help: "ID: the stack of one task, as text", run: stack },
+    Command { name: "metrics", help: "the numbers of the runtime, as OpenMetrics", run: metrics },
+    Command { name: "trace", help: "the last events, as a trace for Perfetto", run: trace },
+    Command { name: "page", help: "the last events, as a page for a browser", run: page },
 ];
 
 /// Carries out a request: a command and its arguments.
@@ -55,6 +61,32 @@ fn dump(pool: &Arc<Pool>, arguments: &str) -> Result<String, String> {
 
 fn tasks(pool: &Arc<Pool>, _: &str) -> Result<String, String> {
     Ok(dump_with(pool, Traces::None).to_json())
+}
+
+fn metrics(pool: &Arc<Pool>, _: &str) -> Result<String, String> {
+    Ok(measure(pool).to_openmetrics())
+}
+
+fn trace(pool: &Arc<Pool>, _: &str) -> Result<String, String> {
+    written(pool, |recorder, text| recorder.write_trace(text))
+}
+
+fn page(pool: &Arc<Pool>, _: &str) -> Result<String, String> {
+    written(pool, |recorder, text| recorder.write_page(text))
+}
+
+fn written(
+    pool: &Arc<Pool>,
+    write: impl FnOnce(&Recorder, &mut Vec<u8>) -> io::Result<()>,
+) -> Result<String, String> {
+    let Some(rings) = pool.recorder.clone() else {
+        return Err(String::from(
+            "the runtime records nothing; set `Runtime::builder().record(1 << 20)`",
+        ));
+    };
+    let mut text = Vec::new();
+    write(&Recorder::new(rings), &mut text).map_err(|error| error.to_string())?;
+    String::from_utf8(text).map_err(|error| error.to_string())
 }
 
 fn stack(pool: &Arc<Pool>, arguments: &str) -> Result<String, String> {

@@ -189,7 +189,8 @@ fn exhausted_pool() {
 
 /// A program that works until its standard input is closed.
 fn works() {
-    run(|| {
+    let runtime = ecru::Runtime::builder().workers(2).record(1 << 20).build().unwrap();
+    runtime.run(|| {
         ecru::scope(|s| {
             for n in 0..20 {
                 s.builder().name(format!("idle-{n}")).spawn(|| ecru::sleep(HOUR));

@@ -29,6 +29,25 @@ fn a_program_works_and_ends_while_it_is_inspected_slow() {
     assert!(text(&output.stderr).contains("is the program running?"));
 }
 
+/// The last events as a trace and as a page, and the numbers. A program without a recorder says what
+/// is missing.
+#[test]
+fn a_program_is_traced_and_counted_slow() {
+    let program = start("works");
+    let socket = path(&program.socket);
+    let trace = until(|| said(&["trace", socket, "--json"]), |trace| trace.contains("beats"));
+    let trace: serde_json::Value = serde_json::from_str(&trace).unwrap();
+    assert!(trace["traceEvents"].as_array().is_some_and(|events| events.len() > 20), "{trace}");
+    let page = said(&["trace", socket]);
+    assert!(page.starts_with("<!doctype html>") && page.contains("beats"));
+    let metrics = said(&["metrics", socket]);
+    assert!(metrics.starts_with("# ") && metrics.ends_with("# EOF\n"), "{metrics}");
+    let program = start("leak");
+    let output = ecru(&["trace", path(&program.socket)]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("record(1 << 20)"), "{}", text(&output.stderr));
+}
+
 #[test]
 fn top_prints_one_screen_slow() {
     let program = start("locks");
