@@ -84,8 +84,10 @@ mod processor {
     /// Returns whether the counter's rate is constant, also while a core sleeps. The system then
     /// keeps the counters of all cores equal, and reads them itself for its clock.
     pub(super) fn is_constant() -> bool {
-        let is_known = __cpuid(0x8000_0000).eax >= 0x8000_0007;
-        is_known && __cpuid(0x8000_0007).edx >> 8 & 1 == 1
+        #[allow(unused_unsafe, reason = "newer compilers declare the function as safe")]
+        // SAFETY: every processor of this architecture has the instruction, which reads no memory.
+        let leaf = |number| unsafe { __cpuid(number) };
+        leaf(0x8000_0000).eax >= 0x8000_0007 && (leaf(0x8000_0007).edx >> 8) & 1 == 1
     }
 
     #[inline(always)]
