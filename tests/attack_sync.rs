@@ -114,7 +114,8 @@ fn a_dump_finds_room_on_whatever_stack_is_left() {
     run_on(1, || {
         let asleep = &AtomicU32::new(0);
         ecru::scope(|s| {
-            let (mut left, mut count) = (2 * 1024, 0);
+            // The sleep itself takes more than 2 KiB in a debug build.
+            let (mut left, mut count) = (3 * 1024, 0);
             while left < 20 * 1024 {
                 s.builder().stack_size(64 * 1024).spawn_daemon(move || {
                     deep(left, &|| {

@@ -7,7 +7,7 @@
 //! [`inspect`](crate::RuntimeBuilder::inspect) lets the command `ecru` ask for one, and the
 //! [`watchdog`](crate::RuntimeBuilder::watchdog) reports workers that do not switch.
 //!
-//! [`metrics`] counts tasks, timers, operations and threads.
+//! [`metrics()`] counts tasks, timers, operations and threads.
 //!
 //! With a [recorder](crate::RuntimeBuilder::record), a runtime keeps the last events of each worker.
 //! A [`Recorder`] writes them as a trace or as a page for a browser.

@@ -1,5 +1,5 @@
 //! The holders of locks and permits, as a dump names them. A holder is noted in the object's [`Tag`]
-//! where [`park::explains`] says so: in builds with `debug_assertions`, in a simulation, and on the
+//! where `park::explains` says so: in builds with `debug_assertions`, in a simulation, and on the
 //! workers of a run that makes dumps. Elsewhere an object has no holders to name, and its fast paths
 //! look at one flag of the thread.
 //!

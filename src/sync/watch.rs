@@ -110,11 +110,11 @@ impl<T> Watch<T> {
     ///
     /// `f` is called once, with a clone of the value, so it may run while the value is being read.
     /// If [`set`](Watch::set) replaces the value meanwhile, the update counts as made before that:
-    /// the value that was set stays. `f` runs under [`no_suspend`](crate::no_suspend). In it, `get`
+    /// the value that was set stays. `f` runs under [`no_suspend`]. In it, `get`
     /// and `set` may be called, and `update` panics.
     ///
     /// # Panics
-    /// Panics inside [`no_suspend`](crate::no_suspend). Propagates a panic of `f` or of the clone.
+    /// Panics inside [`no_suspend`]. Propagates a panic of `f` or of the clone.
     /// The value is unchanged then, and no subscriber is woken.
     ///
     /// # Cancellation
@@ -267,7 +267,7 @@ impl<T> Shared<T> {
 /// then on.
 ///
 /// A subscriber keeps the latest value alive, even if the watch has been dropped. A subscriber that
-/// is forgotten, as by [`mem::forget`](std::mem::forget), leaks it, and has no other effect.
+/// is forgotten, as by [`mem::forget`], leaks it, and has no other effect.
 ///
 /// # Examples
 /// ```
@@ -326,7 +326,7 @@ impl<T> Subscriber<T> {
     /// Returns [`Cancelled`] if the wait is cancelled.
     ///
     /// # Panics
-    /// Panics inside [`no_suspend`](crate::no_suspend). Propagates a panic of `accepts`.
+    /// Panics inside [`no_suspend`]. Propagates a panic of `accepts`.
     ///
     /// # Cancellation
     /// This is a cancellation point. A cancelled call has seen nothing.

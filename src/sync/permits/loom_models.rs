@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::super::notify::Notify;
 use super::super::semaphore::Semaphore;
-use super::Permits;
+use super::{A_PERMIT, Permits};
 use crate::base::sync::Checked;
 use crate::scope::timeout;
 use crate::source::{Source, race};
@@ -18,7 +18,7 @@ fn what_the_last_holder_did_is_seen_by_the_next() {
     loom::model(|| {
         let shared = Arc::new((Permits::new(1), Checked::new(0)));
         let enter = |shared: &(Permits, Checked)| {
-            shared.0.acquire(1).unwrap();
+            shared.0.acquire(1, &A_PERMIT).unwrap();
             shared.1.add_one();
             shared.0.release(1);
         };
@@ -39,13 +39,13 @@ fn one_that_gives_up_leaves_the_permit_to_the_next() {
         let permits = Arc::new(Permits::new(0));
         let first = Arc::clone(&permits);
         let hasty = thread::spawn(move || {
-            let acquired = timeout(Duration::from_secs(3600), || first.acquire(1));
+            let acquired = timeout(Duration::from_secs(3600), || first.acquire(1, &A_PERMIT));
             if matches!(acquired, Ok(Ok(()))) {
                 first.release(1);
             }
         });
         let second = Arc::clone(&permits);
-        let patient = thread::spawn(move || second.acquire(1).unwrap());
+        let patient = thread::spawn(move || second.acquire(1, &A_PERMIT).unwrap());
         permits.release(1);
         patient.join().unwrap();
         hasty.join().unwrap();
@@ -59,7 +59,7 @@ fn one_that_gives_up_halfway_gives_back_what_it_has() {
         let permits = Arc::new(Permits::new(0));
         let first = Arc::clone(&permits);
         let hasty = thread::spawn(move || {
-            let acquired = timeout(Duration::from_secs(3600), || first.acquire(2));
+            let acquired = timeout(Duration::from_secs(3600), || first.acquire(2, &A_PERMIT));
             if matches!(acquired, Ok(Ok(()))) {
                 first.release(2);
             }
@@ -128,7 +128,7 @@ fn closing_ends_a_wait_that_has_some_permits() {
     loom::model(|| {
         let permits = Arc::new(Permits::new(1));
         let first = Arc::clone(&permits);
-        let waiting = thread::spawn(move || first.acquire(2).is_err());
+        let waiting = thread::spawn(move || first.acquire(2, &A_PERMIT).is_err());
         permits.close();
         assert!(waiting.join().unwrap());
         assert_eq!(permits.free(), 1);
