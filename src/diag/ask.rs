@@ -5,37 +5,54 @@ use std::time::Duration;
 
 use super::dump::spawn_hidden;
 use crate::base::clock;
-use crate::base::sync::atomic::{AtomicBool, Ordering};
+use crate::base::sync::atomic::{AtomicU32, Ordering};
 use crate::sched::Pool;
-use crate::scope::shield;
+use crate::scope::{JoinHandle, shield};
 
 /// How long the workers may take to begin with their answers.
 const ANSWER_LIMIT: Duration = Duration::from_millis(100);
+/// How long a worker that has begun may go on without any progress. While it answers, it may run
+/// other tasks, and one of these may block it.
+const STALL_LIMIT: Duration = Duration::from_secs(1);
 
-/// Returns the answer of each worker, or `None` for a worker that has not begun to answer in time.
-/// Returns `None` if there is no run.
+struct Question<T> {
+    /// Grows while the worker makes its answer.
+    progress: Arc<AtomicU32>,
+    task: JoinHandle<'static, T>,
+}
+
+/// Returns the answer of each worker, or `None` for a worker that has not begun to answer in time, or
+/// has stopped. `answer` is called with the worker's number and a count of its progress, which it
+/// increases at times. Returns `None` if there is no run.
 pub(super) fn ask<T: Send + 'static>(
     pool: &Arc<Pool>,
-    answer: impl Fn() -> T + Clone + Send + 'static,
+    answer: impl Fn(usize, &AtomicU32) -> T + Clone + Send + 'static,
 ) -> Option<Vec<Option<T>>> {
     let ask_one = |worker| {
-        let begun = Arc::new(AtomicBool::new(false));
-        let (mark, answer) = (Arc::clone(&begun), answer.clone());
+        let progress = Arc::new(AtomicU32::new(0));
+        let (own, answer) = (Arc::clone(&progress), answer.clone());
         let task = spawn_hidden(pool, worker, move || {
-            mark.store(true, Ordering::Relaxed);
-            answer()
+            own.store(1, Ordering::Relaxed);
+            answer(worker, &own)
         })?;
-        Some((begun, task))
+        Some(Question { progress, task })
     };
     let questions: Vec<_> = (0..pool.settings.workers).map(ask_one).collect::<Option<_>>()?;
     let deadline = clock::now() + ANSWER_LIMIT;
-    // A cancellation does not cut this short: its effect may be what the caller wants to see.
+    // A cancellation does not cut this short, because its effect may be what the caller wants to
+    // see.
     let answers = shield(|| {
-        let join = |(begun, task): (Arc<AtomicBool>, crate::scope::JoinHandle<'static, T>)| {
+        let join = |question: Question<T>| {
             let left = deadline.saturating_duration_since(clock::now());
-            let mut joined = task.join_timeout(left);
-            if joined.is_none() && begun.load(Ordering::Relaxed) {
-                joined = Some(task.join());
+            let mut joined = question.task.join_timeout(left);
+            let mut seen = 0;
+            while joined.is_none() {
+                let progress = question.progress.load(Ordering::Relaxed);
+                if progress == seen {
+                    break;
+                }
+                seen = progress;
+                joined = question.task.join_timeout(STALL_LIMIT);
             }
             joined?.ok()
         };

@@ -3,26 +3,21 @@
 
 use std::panic::Location;
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
 
+use super::ask::ask;
 use super::trace::StackTrace;
 use super::tree::{BusyTask, Label, LeftOut, LeftOutPlace, Opening, TaskInfo, TaskState, TaskTree};
 use super::wait::Wait;
 use super::watchdog::Advice;
 use crate::base::hash::HashMap;
+use crate::base::simulated;
 use crate::base::sync::atomic::{AtomicU32, Ordering};
-use crate::base::{clock, simulated};
 use crate::park;
 use crate::sched::inspect::{self, Doing};
 use crate::sched::{self, Pool};
-use crate::scope::{JoinHandle, Options, Plain, ScopeCore, each_waiting, shield};
+use crate::scope::{JoinHandle, Options, Plain, ScopeCore, each_waiting};
 use crate::task::{self, Header, TaskId};
 
-/// How long the workers may take to begin with their answers.
-const ANSWER_LIMIT: Duration = Duration::from_millis(100);
-/// How long a worker that has begun may go on without describing a further task. Between two of them
-/// it may run other tasks, and one of these may block it.
-const STALL_LIMIT: Duration = Duration::from_secs(1);
 /// The maximum number of stack traces that a worker takes. Each takes about ten microseconds.
 const TRACES_MAX: usize = 1000;
 
@@ -63,12 +58,6 @@ struct Task {
     limit: usize,
 }
 
-struct Question {
-    /// Grows while the worker makes its answer.
-    progress: Arc<AtomicU32>,
-    task: JoinHandle<'static, Answer>,
-}
-
 /// Returns every scope and task of the pool's run. The tree is empty if there is no run.
 #[track_caller]
 pub(crate) fn dump(pool: &Arc<Pool>) -> TaskTree {
@@ -93,38 +82,27 @@ fn look(pool: &Arc<Pool>, traces: Traces) -> TaskTree {
     simulated::forget_objects();
     // First: one that gets its item meanwhile is seen by its worker afterwards.
     let (mut said, unlisted) = describe_waiting(pool);
-    let Some(questions) = question(pool, asker, traces) else { return TaskTree::default() };
-    let deadline = clock::now() + ANSWER_LIMIT;
+    let (min, max) = STARTED_BY_WORKER.into_inner();
+    let limit = (STARTED_MAX / pool.settings.workers).clamp(min, max);
+    let answers = ask(pool, move |worker, progress| {
+        describe(Task { worker, asker, traces, limit }, progress)
+    });
+    let Some(answers) = answers else { return TaskTree::default() };
     let mut busy = Vec::new();
     let mut left_out = LeftOut { unlisted, ..LeftOut::default() };
-    // A cancellation does not cut this short, because its effect may be what the caller wants to
-    // see.
-    shield(|| {
-        for (worker, question) in questions.into_iter().enumerate() {
-            let left = deadline.saturating_duration_since(clock::now());
-            let mut answer = question.task.join_timeout(left);
-            let mut seen = 0;
-            while answer.is_none() {
-                let progress = question.progress.load(Ordering::Relaxed);
-                if progress == seen {
-                    break;
-                }
-                seen = progress;
-                answer = question.task.join_timeout(STALL_LIMIT);
+    for (worker, answer) in answers.into_iter().enumerate() {
+        match answer {
+            Some(answer) => {
+                said.extend(answer.tasks);
+                left_out.uncounted += answer.uncounted;
+                left_out.add(answer.left_out);
             }
-            match answer {
-                Some(Ok(answer)) => {
-                    said.extend(answer.tasks);
-                    left_out.uncounted += answer.uncounted;
-                    left_out.add(answer.left_out);
-                }
-                _ => {
-                    let activity = inspect::thread_of(pool, worker).activity();
-                    busy.push((worker, running_on(pool, worker), Advice(activity)));
-                }
+            None => {
+                let activity = inspect::thread_of(pool, worker).activity();
+                busy.push((worker, running_on(pool, worker), Advice(activity)));
             }
         }
-    });
+    }
     TaskTree::new(said, busy, left_out)
 }
 
@@ -155,22 +133,6 @@ fn opening_of(header: &Header) -> Option<Opening> {
 pub(crate) fn running_on(pool: &Pool, worker: usize) -> Option<BusyTask> {
     let seen = inspect::seen_on(pool, worker)?;
     (seen.spawned_at.file() != file!()).then(|| BusyTask::new(seen))
-}
-
-/// Puts a question to each worker. Returns `None` if there is no run.
-fn question(pool: &Arc<Pool>, asker: Option<TaskId>, traces: Traces) -> Option<Vec<Question>> {
-    let (min, max) = STARTED_BY_WORKER.into_inner();
-    let limit = (STARTED_MAX / pool.settings.workers).clamp(min, max);
-    let ask_one = |worker| {
-        let progress = Arc::new(AtomicU32::new(0));
-        let own = Arc::clone(&progress);
-        let task = spawn_hidden(pool, worker, move || {
-            own.store(1, Ordering::Relaxed);
-            describe(Task { worker, asker, traces, limit }, &own)
-        })?;
-        Some(Question { progress, task })
-    };
-    (0..pool.settings.workers).map(ask_one).collect()
 }
 
 /// Spawns a task into the run that can start only on the given worker, begins even if it is

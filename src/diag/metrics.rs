@@ -12,7 +12,7 @@ pub use self::histogram::Histogram;
 use super::ask::ask;
 use super::dump::is_hidden;
 use super::record::delays;
-use crate::base::sync::atomic::Ordering;
+use crate::base::sync::atomic::{AtomicU32, Ordering};
 use crate::coroutine::StackStatistics;
 use crate::park;
 use crate::sched::{self, Pool, census};
@@ -130,7 +130,9 @@ pub(crate) fn measure(pool: &Arc<Pool>) -> Metrics {
     each_waiting(Arc::as_ptr(pool).cast(), |_, _| {
         *metrics.waiting.entry("the item that it begins with").or_default() += 1;
     });
-    let count = move || census::census(is_hidden, |header| asker == Some(TaskId::of(header)));
+    let count = move |_, _: &AtomicU32| {
+        census::census(is_hidden, |header| asker == Some(TaskId::of(header)))
+    };
     for (worker, answer) in ask(pool, count).unwrap_or_default().into_iter().enumerate() {
         let Some(answer) = answer else {
             metrics.busy_workers.push(worker);
