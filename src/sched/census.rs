@@ -39,12 +39,17 @@ pub(crate) fn census(hidden: impl Fn(&Header) -> bool, asks: impl Fn(&Header) ->
         // SAFETY: T1: it came through the inbox of this worker, so it is in no queue.
         unsafe { worker.ready.push(task) };
     });
+    // The task that asks waits for the answers with a timer, unless it runs this task in its place.
+    let mut timers_of_asker = 0;
     let mut add = |header: &Header, waits_for: Option<&'static str>| {
         if std::ptr::eq(header, own) || hidden(header) {
             return;
         }
         match waits_for {
-            _ if asks(header) => census.running += 1,
+            _ if asks(header) => {
+                census.running += 1;
+                timers_of_asker += usize::from(waits_for.is_some());
+            }
             Some(what) => *census.waiting.entry(what).or_default() += 1,
             None => census.ready += 1,
         }
@@ -94,8 +99,7 @@ pub(crate) fn census(hidden: impl Fn(&Header) -> bool, asks: impl Fn(&Header) ->
     }
     census.unstarted = unstarted;
     census.in_flight = worker.io.borrow().in_flight();
-    // The task that asks has a timer, by which it waits for the answers.
-    census.timers = worker.timers.count().saturating_sub(census.running);
+    census.timers = worker.timers.count().saturating_sub(timers_of_asker);
     census
 }
 
