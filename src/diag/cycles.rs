@@ -1,13 +1,15 @@
 //! Tasks that wait for each other.
 //!
 //! A task *needs* other tasks if its wait cannot end before they act: the task that it joins, the
-//! tasks of the scope whose end it awaits, the holder of a lock. A waiter for a permit needs one of
-//! the tasks that hold permits.
+//! tasks of the scope whose end it awaits, the holders of a lock. A waiter for a permit needs no
+//! particular task: permits may be given to other tasks, which are not known here. A waiter for a
+//! shared lock that readers hold does not need them: it waits behind a writer, whose wait may end by
+//! itself.
 //!
-//! A task is *stuck* if it waits, and each way to the end of its wait leads through a task that is
-//! stuck. The stuck tasks are found by elimination: at first each waiting task that needs others
-//! counts as stuck, and then those that can still go on are taken out, until none is left that can.
-//! If any remain, each of them needs another one of them, so following the needs leads into a cycle.
+//! A task is *stuck* if it needs a task that is stuck. The stuck tasks are found by elimination: at
+//! first each waiting task that needs others counts as stuck, and then those that need no stuck task
+//! are taken out, until none is left. If any remain, each of them needs another one of them, so
+//! following the needs leads into a cycle.
 //!
 //! The workers describe their tasks one after another, while the others go on. So a cycle may be
 //! pieced together from waits of different moments. It is confirmed by a second look: if each wait in
@@ -22,13 +24,8 @@ use crate::task::TaskId;
 const CYCLES_MAX: usize = 10;
 const LENGTH_MAX: usize = 100;
 
-/// The needs of one task, as indices.
-#[derive(Clone, Debug, Default)]
-struct Needs {
-    /// Whether one of the tasks suffices. Otherwise all of them must act.
-    needs_one: bool,
-    tasks: Vec<usize>,
-}
+/// The tasks that one task needs, as indices.
+type Needs = Vec<usize>;
 
 /// Returns the cycles among the tasks. Each task of a cycle needs the next one, and the last one
 /// needs the first.
@@ -80,16 +77,9 @@ fn needs(tasks: &[TaskInfo]) -> Vec<Needs> {
     let of = |task: &TaskInfo| {
         let Some(wait) = task.waits_on() else { return Needs::default() };
         if let Some(scope) = wait.scope() {
-            let tasks = of_scopes.get(&scope).cloned().unwrap_or_default();
-            return Needs { needs_one: false, tasks };
+            return of_scopes.get(&scope).cloned().unwrap_or_default();
         }
-        let (needs_one, ids) = wait.needs();
-        let known: Vec<usize> = ids.iter().filter_map(|id| places.get(id).copied()).collect();
-        // A holder that is not listed may go on.
-        if needs_one && known.len() < wait.holders().len() {
-            return Needs::default();
-        }
-        Needs { needs_one, tasks: known }
+        wait.needs().iter().filter_map(|id| places.get(id).copied()).collect()
     };
     tasks.iter().map(of).collect()
 }
@@ -98,27 +88,21 @@ fn needs(tasks: &[TaskInfo]) -> Vec<Needs> {
 fn stuck(needs: &[Needs]) -> Vec<bool> {
     let mut needed_by: Vec<Vec<usize>> = vec![Vec::new(); needs.len()];
     for (place, need) in needs.iter().enumerate() {
-        need.tasks.iter().for_each(|&other| needed_by[other].push(place));
+        need.iter().for_each(|&other| needed_by[other].push(place));
     }
-    let mut is_stuck: Vec<bool> = needs.iter().map(|need| !need.tasks.is_empty()).collect();
+    let mut is_stuck: Vec<bool> = needs.iter().map(|need| !need.is_empty()).collect();
     // How many of the needed tasks are stuck.
-    let mut left: Vec<usize> = needs
-        .iter()
-        .map(|need| need.tasks.iter().filter(|&&other| is_stuck[other]).count())
-        .collect();
-    let goes_on = |place: usize, left: &[usize]| {
-        let need: &Needs = &needs[place];
-        if need.needs_one { left[place] < need.tasks.len() } else { left[place] == 0 }
-    };
+    let stuck_needs = |need: &Needs| need.iter().filter(|&&other| is_stuck[other]).count();
+    let mut left: Vec<usize> = needs.iter().map(stuck_needs).collect();
     let mut due: Vec<usize> =
-        (0..needs.len()).filter(|&place| is_stuck[place] && goes_on(place, &left)).collect();
+        (0..needs.len()).filter(|&place| is_stuck[place] && left[place] == 0).collect();
     while let Some(place) = due.pop() {
         if !std::mem::take(&mut is_stuck[place]) {
             continue;
         }
         for &other in &needed_by[place] {
             left[other] -= 1;
-            if is_stuck[other] && goes_on(other, &left) {
+            if is_stuck[other] && left[other] == 0 {
                 due.push(other);
             }
         }
@@ -137,9 +121,7 @@ fn walk(needs: &[Needs], is_stuck: &[bool]) -> Vec<Vec<usize>> {
         while is_stuck[place] && visited[place] == 0 {
             visited[place] = start + 1;
             path.push(place);
-            let stuck = || needs[place].tasks.iter().filter(|&&other| is_stuck[other]);
-            // A holder of permits that waits for another one needs itself or another holder.
-            let next = stuck().find(|&&other| other != place).or_else(|| stuck().next());
+            let next = needs[place].iter().find(|&&other| is_stuck[other]);
             place = *next.expect("a stuck task needs a stuck one");
         }
         if !path.is_empty() && visited[place] == start + 1 {
@@ -157,42 +139,23 @@ fn walk(needs: &[Needs], is_stuck: &[bool]) -> Vec<Vec<usize>> {
 mod tests {
     use super::{Needs, stuck, walk};
 
-    fn all(tasks: &[usize]) -> Needs {
-        Needs { needs_one: false, tasks: tasks.to_vec() }
-    }
-
-    fn one(tasks: &[usize]) -> Needs {
-        Needs { needs_one: true, tasks: tasks.to_vec() }
-    }
-
     fn found(needs: &[Needs]) -> Vec<Vec<usize>> {
         walk(needs, &stuck(needs))
     }
 
     #[test]
     fn a_chain_that_ends_at_a_running_task_is_no_cycle() {
-        assert!(found(&[all(&[1]), all(&[2]), all(&[])]).is_empty());
-        assert!(found(&[one(&[1, 2]), all(&[0]), all(&[])]).is_empty());
+        assert!(found(&[vec![1], vec![2], vec![]]).is_empty());
         assert!(found(&[]).is_empty());
     }
 
     #[test]
     fn cycles_are_found_whatever_leads_into_them() {
-        assert_eq!(found(&[all(&[0])]), [[0]]);
+        assert_eq!(found(&[vec![0]]), [[0]]);
         // The first task waits for a scope with two tasks that wait for each other.
-        assert_eq!(found(&[all(&[1, 2]), all(&[2]), all(&[1])]), [[1, 2]]);
+        assert_eq!(found(&[vec![1, 2], vec![2], vec![1]]), [[1, 2]]);
         // A cycle of three beside a task that can go on.
-        assert_eq!(found(&[all(&[]), all(&[2]), all(&[3]), all(&[1]), all(&[0])]), [[1, 2, 3]]);
-        // Both holders of a permit wait for another one.
-        assert_eq!(found(&[one(&[0, 1]), one(&[0, 1])]), [[0, 1]]);
-        assert_eq!(found(&[all(&[1]), all(&[0]), all(&[3]), all(&[2])]), [[0, 1], [2, 3]]);
-    }
-
-    #[test]
-    fn a_wait_that_one_of_several_can_end_goes_on_while_one_of_them_does() {
-        // The second holder waits for a running task.
-        assert!(found(&[one(&[1, 2]), all(&[0]), all(&[3]), all(&[])]).is_empty());
-        // Both of them wait for the first.
-        assert_eq!(found(&[one(&[1, 2]), all(&[0]), all(&[0])]), [[0, 1]]);
+        assert_eq!(found(&[vec![], vec![2], vec![3], vec![1], vec![0]]), [[1, 2, 3]]);
+        assert_eq!(found(&[vec![1], vec![0], vec![3], vec![2]]), [[0, 1], [2, 3]]);
     }
 }

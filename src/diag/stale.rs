@@ -87,7 +87,7 @@ impl TaskTree {
         let mut chain: Vec<TaskInfo> = Vec::new();
         let mut last = from.id();
         let needed = |id: TaskId| {
-            let (_, needs) = self.task(id)?.waits_on()?.needs();
+            let needs = self.task(id)?.waits_on()?.needs();
             self.task(*needs.first()?)
         };
         while let Some(next) = needed(last).filter(|_| chain.len() < CHAIN_MAX) {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::tree::Label;
 use crate::base::clock;
 use crate::base::tag::Hold;
-use crate::park::{About, Needs, Object, Purpose};
+use crate::park::{About, Object, Purpose};
 use crate::task::{self, TaskId};
 
 /// What a task waits for.
@@ -123,11 +123,11 @@ impl Wait {
     }
 
     /// Returns the tasks that must act before the wait can end, as far as they are known, except
-    /// those of the scope that is waited for. The flag tells whether one of them can end it.
-    pub(super) fn needs(&self) -> (bool, Vec<TaskId>) {
-        let needs_one = self.object.as_ref().is_some_and(|object| object.needs == Needs::Some);
-        let holders = self.holders.iter().filter_map(Holder::task);
-        (needs_one, self.task().into_iter().chain(holders).collect())
+    /// those of the scope that is waited for.
+    pub(super) fn needs(&self) -> Vec<TaskId> {
+        let needs_holders = self.object.as_ref().is_some_and(|object| object.needs_holders);
+        let holders = self.holders.iter().filter(|_| needs_holders).filter_map(Holder::task);
+        self.task().into_iter().chain(holders).collect()
     }
 
     /// Returns the scope whose tasks are waited for.

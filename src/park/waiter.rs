@@ -132,22 +132,13 @@ pub(crate) struct Object {
     pub(crate) name: Option<String>,
     /// The tasks and threads that hold the object, as far as they are noted.
     pub(crate) holds: Vec<Hold>,
-    /// How many holders must act before the wait can end.
-    pub(crate) needs: Needs,
+    /// Whether the wait cannot end before all holders release the object. It is not so for permits,
+    /// which other tasks may release, and for readers, which may wait only behind a writer.
+    pub(crate) needs_holders: bool,
     /// The number of holders, if it is known. The noted ones may be fewer.
     pub(crate) holders: Option<usize>,
     /// The numbers of senders and receivers, if the object is a channel.
     pub(crate) ends: Option<(usize, usize)>,
-}
-
-/// How many holders of an object must act before a wait for it can end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Needs {
-    /// The wait goes on while one of them holds the object.
-    #[default]
-    All,
-    /// The wait ends when some of them release what they hold.
-    Some,
 }
 
 /// One wait. It lives on the stack of its owner; the module's protocol says which thread may access

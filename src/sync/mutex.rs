@@ -281,8 +281,8 @@ unsafe fn describe(mutex: *const (), _: usize) -> (&'static str, About) {
     // SAFETY: O1, the caller's promise.
     let raw = unsafe { &*mutex.cast::<RawMutex>() };
     let object = holder::describe(mutex, &raw.tag, "");
-    let holds = raw.tag.holds();
-    ("a lock", About::Object(Box::new(Object { holds, holders: Some(1), ..object })))
+    let object = Object { holders: Some(1), needs_holders: true, ..object };
+    ("a lock", About::Object(Box::new(Object { holds: raw.tag.holds(), ..object })))
 }
 
 /// A mutual exclusion lock around a value.

@@ -83,6 +83,7 @@ unsafe fn describe(maker: *const (), _: usize) -> (&'static str, About) {
         text: format!("({})", simulated::object_name(maker)),
         holds: if identity == 0 { Vec::new() } else { vec![Hold::of(identity)] },
         holders: Some(1),
+        needs_holders: true,
         ..Object::default()
     };
     ("a value to be made", About::Object(Box::new(object)))

@@ -32,7 +32,7 @@ use super::{holder, line};
 use crate::base::sync::QueueGuard;
 use crate::base::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::base::tag::Tag;
-use crate::park::{About, Mode, Needs, Object, Outcome, Queue, Role, Wait, WaitList, What, Woken};
+use crate::park::{About, Mode, Object, Outcome, Queue, Role, Wait, WaitList, What, Woken};
 use crate::source::{Arms, Pass, Won};
 use crate::task::{self, CancelReason, Cancelled};
 
@@ -80,7 +80,7 @@ unsafe fn describe_permits(permits: *const (), count: usize) -> (&'static str, A
     let state = format!("{wanted}{} free", this.free());
     let object = holder::describe(permits, &this.tag, &state);
     let holds = this.tag.holds();
-    ("a permit", About::Object(Box::new(Object { holds, needs: Needs::Some, ..object })))
+    ("a permit", About::Object(Box::new(Object { holds, ..object })))
 }
 
 /// # Safety

@@ -174,6 +174,7 @@ impl RawRwLock {
                 role: Role::Take,
                 tag: access as usize,
                 object: self.address(),
+                detail: access as usize,
                 ..Wait::new(&A_LOCK, mode)
             };
             let ended = wait.in_line(line, |line| line, || (), || self.line.lock());
@@ -280,7 +281,7 @@ static A_LOCK: What = unsafe { What::about("a lock", describe) };
 ///
 /// # Safety
 /// O1: `lock` is a [`RawRwLock`].
-unsafe fn describe(lock: *const (), _: usize) -> (&'static str, About) {
+unsafe fn describe(lock: *const (), access: usize) -> (&'static str, About) {
     // SAFETY: O1, the caller's promise.
     let raw = unsafe { &*lock.cast::<RawRwLock>() };
     let word = raw.word.load(Ordering::Relaxed);
@@ -292,7 +293,9 @@ unsafe fn describe(lock: *const (), _: usize) -> (&'static str, About) {
     };
     let object = holder::describe(lock, &raw.tag, &state);
     let holds = if holders == 0 { Vec::new() } else { raw.tag.holds() };
-    ("a lock", About::Object(Box::new(Object { holds, holders: Some(holders), ..object })))
+    let needs_holders = access == Access::Write as usize || word & WRITER != 0;
+    let object = Object { holds, holders: Some(holders), needs_holders, ..object };
+    ("a lock", About::Object(Box::new(object)))
 }
 
 /// A lock around a value that allows one writer or any number of readers at a time.
