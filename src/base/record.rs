@@ -325,11 +325,12 @@ impl Ring {
         });
     }
 
-    /// Writes an event with a text that is no static.
+    /// Writes an event with a text that is no static, and the number of its bytes.
     #[cold]
     fn say(&self, kind: Kind, task: u64, said: &str) {
-        self.write(kind, task, 0, "", None);
-        self.put_text(said);
+        let end = (0..=TEXT_MAX).rev().find(|end| said.is_char_boundary(*end)).unwrap_or(0);
+        self.write(kind, task, end as u64, "", None);
+        self.put_text(&said.as_bytes()[..end]);
     }
 
     #[inline(always)]
@@ -351,9 +352,8 @@ impl Ring {
 
     /// Writes a text into the slots after its event.
     #[cold]
-    fn put_text(&self, text: &str) {
-        let end = (0..=TEXT_MAX).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-        for part in text.as_bytes()[..end].chunks(TEXT_IN_SLOT) {
+    fn put_text(&self, text: &[u8]) {
+        for part in text.chunks(TEXT_IN_SLOT) {
             let mut bytes = [0; TEXT_IN_SLOT];
             bytes[..part.len()].copy_from_slice(part);
             let half = |at: usize| bytes[at..at + 8].try_into().map_or(0, u64::from_le_bytes);
@@ -363,25 +363,27 @@ impl Ring {
         }
     }
 
-    /// Copies the events that are complete and have not been overwritten, oldest first.
-    fn copy(&self) -> Vec<Copied> {
+    /// Copies the last events, at most `most` slots, that are complete and have not been
+    /// overwritten, oldest first.
+    fn copy(&self, most: usize) -> Vec<Copied> {
         let length = self.slots.len() as u64;
         let end = self.head.load(Ordering::Acquire);
-        let first = end.saturating_sub(length);
+        let first = end.saturating_sub(length.min(most as u64));
         let mut copies: Vec<Copied> =
             (first..end).map(|number| self.slots[(number % length) as usize].copy()).collect();
         // Acquire: if a copy has a word of a later slot, `head` is at least that slot's number.
         fence(Ordering::Acquire);
         let now = self.head.load(Ordering::Relaxed);
+        // The slots from `first` on that are older than those which the ring still has.
         let overwritten = (now + 1).saturating_sub(length).saturating_sub(first);
         copies.drain(..usize::try_from(overwritten).unwrap_or(usize::MAX).min(copies.len()));
         copies
     }
 
-    /// Reads the events that are complete and have not been overwritten, oldest first. `nanos` turns
-    /// ticks into nanoseconds.
-    fn read(&self, worker: usize, nanos: impl Fn(u64) -> u64, each: &mut Vec<Event>) {
-        let copies = self.copy();
+    /// Reads the last events, of at most `most` slots, that are complete and have not been
+    /// overwritten, oldest first. `nanos` turns ticks into nanoseconds.
+    fn read(&self, worker: usize, most: usize, nanos: impl Fn(u64) -> u64, each: &mut Vec<Event>) {
+        let copies = self.copy(most);
         let mut copies = copies.iter().peekable();
         while let Some(copy) = copies.next() {
             // A text whose event was overwritten is dropped.
@@ -390,6 +392,10 @@ impl Ring {
             if matches!(kind, Kind::Mark | Kind::Name | Kind::Host) {
                 while let Some(part) = copies.next_if(|copy| copy.kind() == Some(Kind::Text)) {
                     part.append_to(&mut said);
+                }
+                // The writer may be about to write the rest.
+                if said.len() as u64 != copy.number {
+                    continue;
                 }
             }
             each.push(Event {
@@ -587,7 +593,7 @@ mod tests {
             ring.wake(task);
         }
         ring.mark(&"é".repeat(200));
-        let events = rings.read();
+        let events = rings.read(usize::MAX);
         let tasks: Vec<u64> = events.iter().map(|event| event.task).collect();
         let (mark, wakes) = tasks.split_last().unwrap();
         assert_eq!(*mark, 0);

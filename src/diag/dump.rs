@@ -132,7 +132,7 @@ fn opening_of(header: &Header) -> Option<Opening> {
 /// Returns the task that runs on a worker which has not answered.
 pub(crate) fn running_on(pool: &Pool, worker: usize) -> Option<BusyTask> {
     let seen = inspect::seen_on(pool, worker)?;
-    (seen.spawned_at.file() != file!()).then(|| BusyTask::new(seen))
+    (!is_own(seen.spawned_at)).then(|| BusyTask::new(seen))
 }
 
 /// Spawns a task into the run that can start only on the given worker, begins even if it is
@@ -165,7 +165,12 @@ fn here() -> &'static Location<'static> {
 
 /// Returns whether a task is a hidden one.
 pub(super) fn is_hidden(header: &Header) -> bool {
-    header.spawned_at().file() == file!()
+    is_own(header.spawned_at())
+}
+
+/// Returns whether a place is that of a hidden task's spawn.
+pub(super) fn is_own(place: &Location<'_>) -> bool {
+    place.file() == file!()
 }
 
 /// Makes the answer of a worker. Runs in a hidden task.
@@ -181,7 +186,7 @@ fn describe(asked: Task, progress: &AtomicU32) -> Answer {
     let (mut started, mut unstarted) = (Vec::new(), Vec::new());
     let uncounted = inspect::inspect(|header, doing| {
         progress.fetch_add(1, Ordering::Relaxed);
-        if header.spawned_at().file() == file!() {
+        if is_hidden(header) {
             return;
         }
         let mut info = TaskInfo::new(header);

@@ -21,6 +21,9 @@ use crate::fs;
 /// million.
 pub(crate) const RECORD_MIN: usize = 4096;
 pub(crate) const RECORD_MAX: usize = 1 << 30;
+/// About how many events metrics and the clients of an inspect socket read. So their time and memory
+/// have a bound.
+const LAST_EVENTS: usize = 200_000;
 
 // # Implementation
 // `base/record.rs` has the rings and their protocol, and `sched/record.rs` what workers write.
@@ -60,6 +63,14 @@ impl Recorder {
         Recorder { rings }
     }
 
+    /// Returns about the last events, as a trace or as a page.
+    pub(super) fn last_events(&self, as_page: bool) -> io::Result<Vec<u8>> {
+        let story = Story::new(&self.rings, LAST_EVENTS);
+        let mut text = Vec::new();
+        if as_page { page::write(&story, &mut text) } else { chrome::write(&story, &mut text) }?;
+        Ok(text)
+    }
+
     /// Marks this moment, on any thread. In a task of the runtime it does what [`mark`] does. Marks
     /// of other threads appear in a row of their own.
     ///
@@ -92,7 +103,7 @@ impl Recorder {
     /// # Examples
     /// See [`Recorder`].
     pub fn write_trace(&self, mut out: impl Write) -> io::Result<()> {
-        chrome::write(&Story::new(&self.rings), &mut out)?;
+        chrome::write(&Story::new(&self.rings, usize::MAX), &mut out)?;
         out.flush()
     }
 
@@ -122,7 +133,7 @@ impl Recorder {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn write_page(&self, mut out: impl Write) -> io::Result<()> {
-        page::write(&Story::new(&self.rings), &mut out)?;
+        page::write(&Story::new(&self.rings, usize::MAX), &mut out)?;
         out.flush()
     }
 }
@@ -145,7 +156,7 @@ pub(crate) fn write_page(rings: &Arc<Rings>, path: &Path) {
 
 /// Returns what the events say of the times between two turns.
 pub(super) fn delays(rings: &Rings) -> Delays {
-    let story = Story::new(rings);
+    let story = Story::new(rings, LAST_EVENTS);
     let mut delays = Delays::default();
     let mut longest = HashMap::default();
     for stretch in &story.stretches {

@@ -72,14 +72,16 @@ impl Rings {
         self.outside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads what the rings hold, in the order of time. The workers go on meanwhile.
-    pub(crate) fn read(&self) -> Vec<Event> {
+    /// Reads what the rings hold, or about the last `most` slots, in the order of time. The workers
+    /// go on meanwhile.
+    pub(crate) fn read(&self, most: usize) -> Vec<Event> {
+        let most = most.div_ceil(self.workers.len().max(1));
         let nanos = self.origin.scale(self.counter);
         let mut events = Vec::new();
         for (worker, ring) in self.workers.iter().enumerate() {
-            ring.read(worker, nanos, &mut events);
+            ring.read(worker, most, nanos, &mut events);
         }
-        self.outside().read(self.workers.len(), nanos, &mut events);
+        self.outside().read(self.workers.len(), most, nanos, &mut events);
         // Stable: the events of one ring stay in their order.
         events.sort_by_key(|event| event.at);
         events

@@ -1,6 +1,5 @@
 //! The commands of the inspect socket.
 
-use std::io;
 use std::sync::Arc;
 
 use crate::diag::Recorder;
@@ -68,24 +67,20 @@ fn metrics(pool: &Arc<Pool>, _: &str) -> Result<String, String> {
 }
 
 fn trace(pool: &Arc<Pool>, _: &str) -> Result<String, String> {
-    written(pool, |recorder, text| recorder.write_trace(text))
+    last_events(pool, false)
 }
 
 fn page(pool: &Arc<Pool>, _: &str) -> Result<String, String> {
-    written(pool, |recorder, text| recorder.write_page(text))
+    last_events(pool, true)
 }
 
-fn written(
-    pool: &Arc<Pool>,
-    write: impl FnOnce(&Recorder, &mut Vec<u8>) -> io::Result<()>,
-) -> Result<String, String> {
+fn last_events(pool: &Arc<Pool>, as_page: bool) -> Result<String, String> {
     let Some(rings) = pool.recorder.clone() else {
         return Err(String::from(
             "the runtime records nothing; set `Runtime::builder().record(1 << 20)`",
         ));
     };
-    let mut text = Vec::new();
-    write(&Recorder::new(rings), &mut text).map_err(|error| error.to_string())?;
+    let text = Recorder::new(rings).last_events(as_page).map_err(|error| error.to_string())?;
     String::from_utf8(text).map_err(|error| error.to_string())
 }
 

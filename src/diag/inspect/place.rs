@@ -102,6 +102,8 @@ fn about(path: &Path, error: &io::Error) -> io::Error {
 
 /// Opens a socket at this path, and replaces a stale one.
 pub(super) fn bind(path: &Path) -> io::Result<(OwnedFd, Bound)> {
+    // The program may change its folder before the file is removed.
+    let path = &std::path::absolute(path)?;
     let listener = open(path).map_err(|error| about(path, &error))?;
     let file = file_at(path).map_err(|error| about(path, &error))?;
     Ok((listener, Bound { path: path.to_owned(), file }))

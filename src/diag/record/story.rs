@@ -1,11 +1,12 @@
 //! What the events of a recorder tell: which worker ran which task from when to when, why the task
 //! stopped, and what made it ready again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::Location;
 
 use crate::base::hash::HashMap;
 use crate::base::record::{self, Event, Kind, Rings, Subject};
+use crate::diag::dump::is_own;
 
 /// A place in the program.
 pub(super) type Place = &'static Location<'static>;
@@ -119,8 +120,9 @@ pub(super) enum What {
 }
 
 impl Story {
-    pub(super) fn new(rings: &Rings) -> Story {
-        let story = Telling::default().tell(rings.workers(), rings.read());
+    /// Tells what the rings hold, or their last `most` events.
+    pub(super) fn new(rings: &Rings, most: usize) -> Story {
+        let story = Telling::default().tell(rings.workers(), rings.read(most));
         Story { is_virtual: rings.is_virtual(), ..story }
     }
 
@@ -149,6 +151,8 @@ struct Telling {
     first: Vec<Option<u64>>,
     ready: HashMap<u64, Ready>,
     objects: HashMap<usize, usize>,
+    /// The tasks that answer the questions of dumps and metrics. They are left out.
+    own: BTreeSet<u64>,
 }
 
 impl Telling {
@@ -175,6 +179,15 @@ impl Telling {
 
     fn add(&mut self, event: Event) {
         let Event { worker, at, task, .. } = event;
+        if event.place.is_some_and(is_own) && matches!(event.kind, Kind::Spawn | Kind::Start) {
+            self.own.insert(task);
+        }
+        if self.own.contains(&task) {
+            if event.kind == Kind::Start {
+                self.close(worker, at, Stop::Lends);
+            }
+            return;
+        }
         match event.kind {
             Kind::Spawn => {
                 let by = event.waker();
