@@ -15,10 +15,14 @@ const ANSWER_LIMIT: Duration = Duration::from_millis(100);
 /// other tasks, and one of these may block it.
 const STALL_LIMIT: Duration = Duration::from_secs(1);
 
+/// Any number that a count of progress does not reach.
+const GIVEN_UP: u32 = u32::MAX;
+
 struct Question<T> {
-    /// Grows while the worker makes its answer.
+    /// 0 until the worker begins. It then grows while the worker makes its answer. [`GIVEN_UP`] if
+    /// nothing waits for the answer any more: a worker that was busy may find many such questions.
     progress: Arc<AtomicU32>,
-    task: JoinHandle<'static, T>,
+    task: JoinHandle<'static, Option<T>>,
 }
 
 /// Returns the answer of each worker, or `None` for a worker that has not begun to answer in time, or
@@ -32,8 +36,9 @@ pub(super) fn ask<T: Send + 'static>(
         let progress = Arc::new(AtomicU32::new(0));
         let (own, answer) = (Arc::clone(&progress), answer.clone());
         let task = spawn_hidden(pool, worker, move || {
-            own.store(1, Ordering::Relaxed);
-            answer(worker, &own)
+            let is_wanted =
+                own.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+            is_wanted.then(|| answer(worker, &own))
         })?;
         Some(Question { progress, task })
     };
@@ -49,12 +54,18 @@ pub(super) fn ask<T: Send + 'static>(
             while joined.is_none() {
                 let progress = question.progress.load(Ordering::Relaxed);
                 if progress == seen {
+                    let _ = question.progress.compare_exchange(
+                        0,
+                        GIVEN_UP,
+                        Ordering::Relaxed,
+                        Ordering::Relaxed,
+                    );
                     break;
                 }
                 seen = progress;
                 joined = question.task.join_timeout(STALL_LIMIT);
             }
-            joined?.ok()
+            joined?.ok()?
         };
         questions.into_iter().map(join).collect()
     });

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 pub use self::histogram::Histogram;
 use super::ask::ask;
-use super::dump::is_hidden;
+use super::dump::{is_hidden, running_on};
 use super::record::delays;
 use crate::base::sync::atomic::{AtomicU32, Ordering};
 use crate::coroutine::StackStatistics;
@@ -42,7 +42,9 @@ use crate::task::{self, TaskId};
 #[non_exhaustive]
 pub struct Metrics {
     /// The number of tasks that have been spawned, as far as they are known: those that have ended,
-    /// and those that are counted below. It never decreases.
+    /// and those that are counted below. It never decreases. It may be too high by the tasks that
+    /// have ended while the workers counted theirs. The tasks of [`run`](crate::run) itself are
+    /// counted only while they run.
     pub spawned: u64,
     /// The number of tasks that have ended since the runtime was made. It never decreases.
     pub ended: u64,
@@ -79,8 +81,7 @@ pub struct Metrics {
     pub delays: Option<Delays>,
 }
 
-/// What the events of a recorder say of a run. They are about the time that the recorder's memory
-/// reaches back.
+/// What the events of a recorder say of a run: about the last 200,000, or as many as it holds.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Delays {
@@ -136,6 +137,7 @@ pub(crate) fn measure(pool: &Arc<Pool>) -> Metrics {
     for (worker, answer) in ask(pool, count).unwrap_or_default().into_iter().enumerate() {
         let Some(answer) = answer else {
             metrics.busy_workers.push(worker);
+            metrics.running += usize::from(running_on(pool, worker).is_some());
             metrics.unknown += census::burden(pool, worker);
             continue;
         };

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use ecru::channel::bounded;
 use ecru::diag::{self, Metrics};
 use ecru::{Runtime, RuntimeHandle};
 
-use crate::support::{HOUR, Watchdog, run_on, until};
+use crate::support::{HOUR, OnDrop, Watchdog, run_on, until};
 
 /// - given: tasks that wait for time, a channel, a descriptor and a closure of `unblock`, a pending
 ///   future, and one that has not begun
@@ -104,6 +105,41 @@ fn run_98_metrics_outside_a_run() {
         let refused = text(catch_unwind(AssertUnwindSafe(|| ecru::no_suspend(diag::metrics))));
         assert!(refused.contains("no_suspend"), "{refused}");
     });
+}
+
+/// - given: a task that keeps its worker, and dumps and metrics of its run
+/// - when: the numbers are taken, and then a record
+/// - then: the task counts as one that runs; the questions are in no record
+#[test]
+fn run_104_busy_workers_and_questions() {
+    let _watchdog = Watchdog::new();
+    let runtime = Runtime::builder().workers(1).record(1 << 16).build().unwrap();
+    let handle = runtime.handle();
+    let (busy, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
+    runtime.run(|| {
+        let _ = (handle.dump(), diag::metrics());
+        thread::scope(|threads| {
+            let asks = threads.spawn(|| {
+                let _over = OnDrop(|| is_over.store(true, SeqCst));
+                while !busy.load(SeqCst) {
+                    thread::yield_now();
+                }
+                handle.metrics()
+            });
+            busy.store(true, SeqCst);
+            while !is_over.load(SeqCst) {
+                std::hint::spin_loop();
+            }
+            let metrics = asks.join().unwrap();
+            assert_eq!((metrics.running, metrics.live), (1, 1), "{metrics:?}");
+            assert_eq!(metrics.busy_workers, [0]);
+        });
+        let delays = diag::metrics().delays.unwrap();
+        assert!(delays.longest_runs.iter().all(|(place, _)| place.file() == file!()), "{delays:?}");
+    });
+    let mut trace = Vec::new();
+    handle.record_to(&mut trace).unwrap();
+    assert!(!String::from_utf8(trace).unwrap().contains("dump.rs"));
 }
 
 /// - given: metrics of a run with a recorder
