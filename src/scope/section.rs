@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use crate::base::alarm::{Alarm, Ring};
 use crate::base::clock;
+use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::task::CancelReason;
 use crate::task::cancel::{self, CancelNode, SectionNode};
 
@@ -20,6 +21,7 @@ pub(super) struct Section {
     node: SectionNode,
     /// Set once there has been a limit, for its time or an earlier one, until it has rung.
     alarm: Mutex<Option<LimitAlarm>>,
+    has_ended: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -34,7 +36,7 @@ struct Ringer(Weak<Section>);
 
 impl Section {
     pub(super) fn new(node: SectionNode) -> Section {
-        Section { node, alarm: Mutex::new(None) }
+        Section { node, alarm: Mutex::new(None), has_ended: AtomicBool::new(false) }
     }
 
     pub(super) fn node(&self) -> &CancelNode {
@@ -47,13 +49,18 @@ impl Section {
 
     pub(super) fn set_deadline(self: &Arc<Self>, deadline: Option<Instant>) {
         let mut alarm = self.alarm();
-        self.node.set_deadline(deadline);
-        let Some(at) = deadline else { return };
-        if at <= clock::now() {
+        if self.has_ended.load(Ordering::Relaxed) {
+            return;
+        }
+        // A limit that has passed stays, although the alarm may not have rung yet.
+        let has_passed = |at: Option<Instant>| at.is_some_and(|at| at <= clock::now());
+        if has_passed(self.node.deadline()) || has_passed(deadline) {
             drop(alarm);
             cancel::cancel(self.node(), CancelReason::Deadline);
             return;
         }
+        self.node.set_deadline(deadline);
+        let Some(at) = deadline else { return };
         match &*alarm {
             Some(set) if set.alarm.due() <= at => {}
             Some(set) => *alarm = Some(LimitAlarm::set(at, Arc::clone(&set.ringer))),
@@ -83,6 +90,7 @@ impl Section {
     /// Ends the section. Handles may outlive it.
     pub(super) fn end(&self) {
         self.node().orphan();
+        self.has_ended.store(true, Ordering::Relaxed);
         if self.node.deadline().is_some() {
             *self.alarm() = None;
         }

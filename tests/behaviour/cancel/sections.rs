@@ -238,9 +238,28 @@ fn cancel_70_a_limit_and_the_end_of_its_section() {
         ecru::sleep(ms(5)).unwrap();
         late.set_deadline(now());
         late.set_deadline(now() + ms(1));
-        drop(late);
         ecru::sleep(ms(3)).unwrap();
+        assert!(!late.is_cancelled() && late.cancelled().try_take().is_none());
     });
+}
+
+/// - given: a section whose limit has passed while its task computed
+/// - when: the limit is moved away or taken away
+/// - then: the section is cancelled all the same
+#[test]
+fn cancel_75_a_limit_that_has_passed_stays() {
+    for moved in [None, Some(HOUR)] {
+        ecru::cancel_scope(|c| {
+            let limit = now() + ms(1);
+            c.set_deadline(limit);
+            while now() < limit {
+                std::hint::spin_loop();
+            }
+            c.set_deadline(moved.map(|later| now() + later));
+            assert!(c.is_cancelled());
+            assert_eq!(c.cancelled().try_take(), Some(CancelReason::Deadline));
+        });
+    }
 }
 
 type Cancels = fn(&CancelHandle);
