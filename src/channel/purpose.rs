@@ -29,7 +29,7 @@ fn describe_channel<T>(this: &Channel<T>, capacity: usize) -> Object {
     let (kind, len) = seen.unwrap_or((unseen, 0));
     let name = this.tag.name().map(String::from);
     let mut text = match &name {
-        Some(name) => format!("'{name}' of {} ({kind}", type_name::<T>()),
+        Some(name) => format!("'{}' of {} ({kind}", name.escape_debug(), type_name::<T>()),
         None => format!("of {} ({kind}", type_name::<T>()),
     };
     if matches!(kind, "bounded" | "dropping" | "sliding") {

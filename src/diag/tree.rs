@@ -176,8 +176,9 @@ impl TaskTree {
     /// next one does, and the last one not before the first. The program may go on beside them.
     ///
     /// A task waits for the tasks that it joins, for the tasks of a scope that it has to end, and
-    /// for the [holders](Wait::holders) of locks. If it waits for a permit, each of the holders of
-    /// permits waits, too. A wait with a time limit may still end by itself. At most ten cycles are
+    /// for the [holders](Wait::holders) of locks. A wait for a permit belongs to no cycle, because
+    /// permits may be given to other tasks. Neither does the wait of a reader behind other readers
+    /// and a writer. A wait with a time limit may still end by itself. At most ten cycles are
     /// returned, of at most a hundred tasks each.
     ///
     /// # Examples
@@ -333,7 +334,7 @@ impl fmt::Display for BusyTask {
         }
         f.write_str("a task")?;
         if let Some(name) = self.name() {
-            write!(f, " '{name}'")?;
+            write!(f, " '{}'", name.escape_debug())?;
         }
         write!(f, " spawned at {}", self.spawned_at())
     }
@@ -558,7 +559,8 @@ impl fmt::Display for Label {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.id)?;
         if let Some(name) = &self.name {
-            write!(f, " '{name}'")?;
+            // Names may come from clients of the program.
+            write!(f, " '{}'", name.escape_debug())?;
         }
         #[cfg(feature = "sim")]
         if let Some(host) = &self.host {

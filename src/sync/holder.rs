@@ -32,7 +32,7 @@ pub(super) fn describe(object: *const (), tag: &Tag, state: &str) -> Object {
     let name = tag.name().map(String::from);
     let mut text = String::from("(");
     if let Some(name) = &name {
-        text.extend(["'", name, "', "]);
+        text.push_str(&format!("'{}', ", name.escape_debug()));
     }
     text.push_str(&address);
     if !state.is_empty() {

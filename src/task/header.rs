@@ -377,7 +377,8 @@ impl Header {
     /// Returns the task's name in reports.
     #[cold]
     pub(crate) fn description(&self) -> String {
-        let name = self.name().map_or_else(String::new, |name| format!(" '{name}'"));
+        let name =
+            self.name().map_or_else(String::new, |name| format!(" '{}'", name.escape_debug()));
         let begun = if self.scope.is_null() { "the root, run at" } else { "spawned at" };
         let text = format!("task {}{name} ({begun} {})", TaskId::of(self), self.spawned_at());
         #[cfg(feature = "sim")]

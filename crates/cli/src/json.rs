@@ -68,7 +68,8 @@ fn busy(value: &Value) -> String {
     let advice = value["advice"].as_str().map(|text| format!(": {text}")).unwrap_or_default();
     match task["spawned_at"].as_str() {
         Some(at) => {
-            let name = task["name"].as_str().map(|name| format!(" '{name}'")).unwrap_or_default();
+            let name = task["name"].as_str().map(|name| format!(" '{}'", name.escape_debug()));
+            let name = name.unwrap_or_default();
             format!("worker {worker} does not switch: it runs task{name} spawned at {at}{advice}")
         }
         None => format!("worker {worker} does not switch{advice}"),
@@ -78,7 +79,11 @@ fn busy(value: &Value) -> String {
 fn task(value: &Value) -> Task {
     Task {
         id: value["id"].as_u64().unwrap_or(0),
-        name: if value["root"] == true { String::from("root") } else { text(&value["name"]) },
+        name: if value["root"] == true {
+            String::from("root")
+        } else {
+            text(&value["name"]).escape_debug().to_string()
+        },
         spawned_at: text(&value["spawned_at"]),
         worker: value["worker"].as_u64(),
         state: text(&value["state"]),

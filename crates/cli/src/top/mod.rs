@@ -6,7 +6,7 @@
 mod model;
 mod view;
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -33,6 +33,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     model.update(look(&arguments.target)?, Instant::now());
     if arguments.has("--once") {
         return print(&mut model);
+    }
+    if !io::stdout().is_terminal() {
+        let text = "the standard output is no terminal; use `--once` to print one screen";
+        return Err(Failure::Usage(String::from(text)));
     }
     let mut terminal = ratatui::try_init()?;
     let outcome = show(&mut terminal, &mut model, &arguments.target);
