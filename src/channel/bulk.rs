@@ -41,8 +41,9 @@ impl<T> Receiver<T> {
         Ok(1 + self.channel().take_up_to(more, values))
     }
 
-    /// Takes all values that are in the channel at one moment, and those of senders that wait. Never
-    /// waits. Returns no values if there are none, or if the channel is disconnected.
+    /// Takes all values that are in the channel at one moment, and those of senders that wait, but not
+    /// those of a [`select!`](crate::select), which are not made yet. Never waits. Returns no values
+    /// if there are none, or if the channel is disconnected.
     ///
     /// [`try_iter`](Receiver::try_iter) takes values one by one, and goes on as long as there are
     /// new ones.

@@ -23,8 +23,8 @@ impl<T> ChannelGuard<'_, T> {
 }
 
 impl<T> Sender<T> {
-    /// Returns a source that has an item once the channel is disconnected: all receivers have been
-    /// dropped, or the channel has been closed. From then on it always has one.
+    /// Returns a source that has an item once the channel is disconnected: all receivers or all
+    /// senders have been dropped, or the channel has been closed. From then on it always has one.
     ///
     /// A task can wait for it beside its work, and stop when no one needs the result any more. The
     /// source does not count as a sender.

@@ -19,8 +19,8 @@ impl<T> Sender<T> {
     ///
     /// Dropping the permit gives the place back to the next sender. A permit that is forgotten, as
     /// by [`mem::forget`](std::mem::forget), keeps its place for good: the channel has less room, or
-    /// one receiver is not served. If the channel is then closed, its receivers wait for the value
-    /// until they are cancelled.
+    /// one receiver is not served. If the place is in a buffer, and the channel is then closed, its
+    /// receivers wait for the value until they are cancelled.
     ///
     /// In a [`select!`](crate::select), the arm `reserve(sender) -> permit` does the same.
     ///
@@ -55,8 +55,8 @@ impl<T> Sender<T> {
     /// Reserves like [`reserve`](Sender::reserve), if that needs no wait.
     ///
     /// # Errors
-    /// Returns [`TrySendError::Full`] if `reserve` would wait, and [`TrySendError::Disconnected`] if
-    /// the channel is disconnected.
+    /// Returns [`TrySendError::Full`] if `reserve` would wait, or would reserve a receiver that filters
+    /// its values, and [`TrySendError::Disconnected`] if the channel is disconnected.
     ///
     /// # Cancellation
     /// This is not a cancellation point.
@@ -144,10 +144,12 @@ impl<'a, T> Permit<'a, T> {
     }
 
     /// Sends the value. Never waits. If the channel has been [closed](Sender::close) meanwhile, the
-    /// value is still received.
+    /// value is still received, provided that the channel keeps a place in a buffer for it: a
+    /// bounded, an unbounded or a oneshot channel does. The others refuse it then.
     ///
     /// # Errors
-    /// Returns [`SendError::Disconnected`] with the value if no receiver is left.
+    /// Returns [`SendError::Disconnected`] with the value if no receiver is left, the channel has been
+    /// closed and kept no place for the value, or [`close_now`](Sender::close_now) has been called.
     pub fn send(self, value: T) -> Result<(), SendError<T>> {
         self.reservation.send_at_once(value).map_err(send_error)
     }

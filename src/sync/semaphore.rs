@@ -285,7 +285,8 @@ impl Permit {
     /// Adds the permits of `other` to these.
     ///
     /// # Panics
-    /// Panics if `other` is of another semaphore. `other` is given back then.
+    /// Panics if `other` is of another semaphore, or if there would be more than
+    /// [`MAX_PERMITS`](Semaphore::MAX_PERMITS) permits in one value. `other` is given back then.
     ///
     /// # Examples
     /// ```
@@ -300,7 +301,9 @@ impl Permit {
             Arc::ptr_eq(&self.permits, &other.permits),
             "`Permit::merge`: the permits are of different semaphores"
         );
-        self.count += std::mem::take(&mut other.count);
+        let count = self.count.checked_add(other.count).filter(|&count| count <= permits::MAX);
+        self.count = count.expect("`Permit::merge`: too many permits for a semaphore");
+        other.count = 0;
     }
 
     /// Splits off `count` permits as a value of their own. Returns `None` if there are fewer than

@@ -109,8 +109,8 @@ impl<T> Watch<T> {
     /// another, and each sees the result of the one before. Returns the result of `f`.
     ///
     /// `f` is called once, with a clone of the value, so it may run while the value is being read.
-    /// If [`set`](Watch::set) replaces the value meanwhile, the update counts as made before that:
-    /// the value that was set stays. `f` runs under [`no_suspend`]. In it, `get`
+    /// If [`set`](Watch::set) replaces the value meanwhile, the update counts as made before that: the
+    /// value that was set stays. The clone is made, and `f` runs, under [`no_suspend`]. In `f`, `get`
     /// and `set` may be called, and `update` panics.
     ///
     /// # Panics
@@ -263,8 +263,8 @@ impl<T> Shared<T> {
 /// It is a [`Source`]. Its items are `Some` of a clone of the latest value, if the subscriber has
 /// not seen that value yet, and `None` if it has, and the [`Watch`] has been dropped. So the last
 /// value before the end is still received. If several tasks wait with one subscriber, each value
-/// goes to one of them. A clone of a subscriber has seen the same values, and is independent from
-/// then on.
+/// goes to one of them. A value whose clone panics counts as seen. A clone of a subscriber has seen
+/// the same values, and is independent from then on.
 ///
 /// A subscriber keeps the latest value alive, even if the watch has been dropped. A subscriber that
 /// is forgotten, as by [`mem::forget`], leaks it, and has no other effect.

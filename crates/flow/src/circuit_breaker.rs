@@ -280,7 +280,7 @@ impl CircuitBreaker {
                 // A success does not open the breaker, even if it brings the calls to the minimum.
                 if failed
                     && calls >= self.min_calls
-                    && failures as f64 >= self.failure_rate * calls as f64
+                    && failures as f64 / calls as f64 >= self.failure_rate
                 {
                     self.open(&mut state);
                 }
