@@ -2,15 +2,13 @@
 
 use std::hint::black_box;
 use std::time::Duration;
-use std::{fs, thread};
 
-use ecru::channel::{bounded, unbounded};
+use ecru::channel::bounded;
 use ecru::coroutine::{Coroutine, CoroutineState, Yielder};
 use ecru::sync::{Mutex, Semaphore};
 use ecru::{JoinError, Runtime, Source, source};
 
 use super::Work;
-use super::channels::{hand_over, send_and_receive};
 
 /// No end is dropped early, and no task is cancelled.
 pub(super) const ALIVE: &str = "both ends are alive";
@@ -22,35 +20,11 @@ pub(super) const WORKS: &[Work] = &[
     ("fan-out", fan_out),
     ("timer", timer),
     ("yield", yields),
-    ("channel-rendezvous", |operations| hand_over(bounded(0), operations)),
-    ("channel-128", |operations| send_and_receive(&bounded(128), operations)),
-    ("channel-unbounded", |operations| send_and_receive(&unbounded(), operations)),
     ("select-three", select_three),
     ("race", race),
     ("mutex", mutex),
     ("semaphore", semaphore),
 ];
-
-/// Waits until locks can be biased. The first lock that a thread takes often makes ecru ask the
-/// kernel for `membarrier`, on a separate thread. The amount of work done before the answer comes
-/// would depend on the machine.
-pub(super) fn settle() {
-    let (sender, receiver) = bounded(1);
-    for _ in 0..200 {
-        sender.send(()).expect(ALIVE);
-        receiver.recv().expect(ALIVE);
-    }
-    let threads = || fs::read_dir("/proc/self/task").expect("Linux").count();
-    // Sleeps longer than the answer takes, because each look is counted. A run that looks twice
-    // differs by less than an instruction per operation.
-    for _ in 0..100 {
-        thread::sleep(Duration::from_millis(100));
-        if threads() == 1 {
-            return;
-        }
-    }
-    panic!("the kernel has not answered in ten seconds");
-}
 
 /// A resume and a suspend.
 fn switch(operations: u64) {

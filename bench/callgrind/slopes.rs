@@ -43,8 +43,6 @@ fn main() -> ExitCode {
                 eprintln!("ecru-slopes: no work `{name}`, or `{operations}` is no number");
                 return ExitCode::FAILURE;
             };
-            #[cfg(feature = "ecru")]
-            ecru_side::settle();
             begin();
             work(operations);
         }

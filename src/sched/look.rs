@@ -1,7 +1,7 @@
 //! What a worker looks at between two tasks: its inboxes, its timers and its driver.
 #![expect(unsafe_code, reason = "receives tasks by pointer")]
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use std::{mem, ptr};
 
 use super::interrupt::interrupt;
@@ -13,6 +13,9 @@ use crate::base::sync::atomic::Ordering;
 use crate::base::{clock, local};
 use crate::driver::{self, PollTimeout};
 use crate::task::{self, Header, Running};
+
+/// How long a noted time serves. It is compared with times of a millisecond and more.
+const MOMENT: Duration = Duration::from_micros(256);
 
 impl Worker {
     /// Looks at inboxes, timers and the driver, without waiting.
@@ -27,21 +30,24 @@ impl Worker {
         self.poll_io(PollTimeout::Poll);
         self.receive();
         self.pace.note_look(now);
-        let moment = Moment::at(now, self.pool.epoch);
-        self.shared.looked_at.store(moment.word(), Ordering::Relaxed);
-        self.note_moment(now);
+        if now >= self.moment_due.get() {
+            self.note_moment(now);
+        }
         if !self.timers.is_empty() {
             self.timers.ring(now);
             self.call_wakers();
         }
     }
 
-    /// Notes the time for the waits that begin from now on.
-    #[inline]
+    /// Notes the time for the waits that begin from now on, and for other threads.
+    #[cold]
     #[expect(clippy::cast_possible_truncation, reason = "modulo 2^31, which is 26 days")]
     pub(super) fn note_moment(&self, now: Instant) {
         let nanos = now.saturating_duration_since(self.pool.epoch).as_nanos();
         local::with(|local| local.moment.set((nanos >> 20) as u32 & (u32::MAX >> 1)));
+        let moment = Moment::at(now, self.pool.epoch);
+        self.shared.looked_at.store(moment.word(), Ordering::Relaxed);
+        self.moment_due.set(now + MOMENT);
     }
 
     /// Queues the tasks that other workers have placed here.

@@ -57,7 +57,7 @@ pub(crate) struct WorkerShared {
     cancelled: AtomicPtr<Header>,
     inbound: AtomicPtr<Header>,
     sleep: AtomicU32,
-    /// When the worker last looked around, as a `placement::Moment`.
+    /// About when the worker last looked around, as a `placement::Moment`; see `look.rs`.
     pub(super) looked_at: AtomicU32,
     /// The number of started tasks that have switched away and have not ended. Only the worker
     /// writes to it.

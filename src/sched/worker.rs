@@ -7,6 +7,7 @@
 use std::cell::{Cell, RefCell};
 use std::ptr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::flights::Io;
 use super::idle_state::IdleState;
@@ -52,6 +53,8 @@ pub(crate) struct Worker {
     pub(super) idle_state: IdleState,
     /// Turns until the next look around.
     pub(super) turns: Cell<u32>,
+    /// When the time is to be noted again; see `look.rs`.
+    pub(super) moment_due: Cell<Instant>,
     /// Whether the next turn prefers an unstarted task to a ready one.
     pub(super) unstarted_first: Cell<bool>,
     pub(super) restraint: Restraint,
@@ -122,6 +125,7 @@ impl Worker {
             blocks: Blocks::default(),
             idle_state: IdleState::new(),
             turns: Cell::new(0),
+            moment_due: Cell::new(clock::now()),
             unstarted_first: Cell::new(true),
             restraint: Restraint::new(),
             pace: Pace::new(),

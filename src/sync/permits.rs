@@ -135,14 +135,12 @@ impl Permits {
         Locked { permits: self, free, queue }
     }
 
-    /// Acquire, like [`Permits::lock`].
-    #[inline]
-    pub(super) fn try_acquire(&self, count: usize) -> Result<(), Refused> {
+    /// Takes the permits if they are free and nothing waits for any. Returns the word if they are
+    /// not. Acquire, like [`Permits::lock`].
+    #[inline(always)]
+    fn take_at_once(&self, count: usize) -> Result<(), usize> {
         let mut word = self.word.load(Ordering::Relaxed);
-        while word & WAITERS == 0 {
-            if word / ONE < count {
-                return Err(Refused::TooFew);
-            }
+        while word & WAITERS == 0 && word / ONE >= count {
             let next = word - count * ONE;
             match self.word.compare_exchange_weak(word, next, Ordering::Acquire, Ordering::Relaxed)
             {
@@ -150,6 +148,20 @@ impl Permits {
                 Err(seen) => word = seen,
             }
         }
+        Err(word)
+    }
+
+    #[inline]
+    pub(super) fn try_acquire(&self, count: usize) -> Result<(), Refused> {
+        match self.take_at_once(count) {
+            Ok(()) => Ok(()),
+            Err(word) if word & WAITERS == 0 => Err(Refused::TooFew),
+            Err(_) => self.try_acquire_locked(count),
+        }
+    }
+
+    #[cold]
+    fn try_acquire_locked(&self, count: usize) -> Result<(), Refused> {
         let mut locked = self.lock();
         if self.is_closed() {
             Err(Refused::Closed)
@@ -187,10 +199,10 @@ impl Permits {
     #[track_caller]
     pub(super) fn acquire(&self, count: usize, what: &'static What) -> Result<(), Cancelled> {
         task::begin_wait()?;
-        match self.try_acquire(count) {
-            Ok(()) => Ok(()),
-            Err(_) => self.acquire_slowly(count, what),
+        if self.take_at_once(count).is_ok() {
+            return Ok(());
         }
+        self.acquire_slowly(count, what)
     }
 
     #[cold]
