@@ -223,6 +223,10 @@ fn describe(asked: Task, progress: &AtomicU32) -> Answer {
                 let (purpose, other) = parked.purpose();
                 let (lasted, identity, is_seen) = parked.times();
                 let wait = Wait::new(purpose, other.map(Label::of));
+                // The lookup of the place takes long, so it is not made for dumps of a program at
+                // work.
+                #[cfg(feature = "sim")]
+                let wait = wait.with_calls(trace.as_ref().filter(|_| simulated::is_simulated()));
                 TaskState::Waiting(wait.with_times(lasted, identity, is_seen))
             }
         };

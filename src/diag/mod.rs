@@ -59,8 +59,6 @@ pub use trace::StackTrace;
 pub use tree::{BusyTask, TaskInfo, TaskState, TaskTree};
 pub use wait::{Holder, Wait};
 
-#[cfg(feature = "sim")]
-pub(crate) use deadlock::examine;
 pub(crate) use deadlock::{found, noticed, patience, verdict};
 pub(crate) use dump::dump;
 #[cfg(feature = "sim")]
@@ -70,3 +68,5 @@ pub(crate) use metrics::measure;
 pub(crate) use on_signal::DumpOnSignal;
 pub(crate) use record::{RECORD_MAX, RECORD_MIN, write_page};
 pub(crate) use watchdog::{LIMIT_MIN, Watchdog, limit_by_default};
+#[cfg(feature = "sim")]
+pub(crate) use {deadlock::examine, trace::called_at};

@@ -26,21 +26,74 @@ impl StackTrace {
 
     /// Returns the text of each frame, which has one line or more.
     pub(super) fn frames(&self) -> Vec<String> {
-        let mut frames: Vec<String> = Vec::new();
-        // The names are in files of the machine.
-        for line in simulated::aside(|| self.captured.to_string()).lines() {
-            match (without_number(line), frames.last_mut()) {
-                (Some(name), _) => frames.push(name.to_owned()),
-                (None, Some(frame)) => {
-                    frame.push('\n');
-                    frame.push_str(line.trim());
-                }
-                (None, None) => {}
-            }
-        }
+        let mut frames = frames_of(&self.captured);
         trim(&mut frames);
         frames
     }
+
+    /// Returns the innermost call of this library by the program, as [`called_at`] does.
+    #[cfg(feature = "sim")]
+    pub(super) fn called_at(&self) -> Option<(Option<String>, String)> {
+        called_at(&self.captured)
+    }
+}
+
+fn frames_of(captured: &Backtrace) -> Vec<String> {
+    let mut frames: Vec<String> = Vec::new();
+    // The names are in files of the machine.
+    for line in simulated::aside(|| captured.to_string()).lines() {
+        match (without_number(line), frames.last_mut()) {
+            (Some(name), _) => frames.push(name.to_owned()),
+            (None, Some(frame)) => {
+                frame.push('\n');
+                frame.push_str(line.trim());
+            }
+            (None, None) => {}
+        }
+    }
+    frames
+}
+
+/// Returns the innermost call of this library by the program: the function that is called, if its
+/// name is a plain one, and the place of the call. Returns `None` if the lines are not known.
+#[cfg(feature = "sim")]
+pub(crate) fn called_at(captured: &Backtrace) -> Option<(Option<String>, String)> {
+    call_in(&frames_of(captured))
+}
+
+#[cfg(feature = "sim")]
+fn call_in(frames: &[String]) -> Option<(Option<String>, String)> {
+    let first = frames.iter().position(|frame| is_own(frame, ""))?;
+    let is_foreign = |frame: &&String| {
+        let place = frame.split_once("\nat ").map_or("", |(_, place)| place);
+        let is_std = place.starts_with("/rustc/")
+            || ["/library/std/", "/library/core/", "/library/alloc/"]
+                .iter()
+                .any(|part| place.contains(part));
+        is_own(frame, "") || is_std
+    };
+    let inside = frames[first..].iter().take_while(is_foreign).count();
+    let (_, place) = frames.get(first + inside)?.split_once("\nat ")?;
+    let place = place.strip_prefix("./").unwrap_or(place).to_owned();
+    let own = frames[first..first + inside].iter().rev().find(|frame| is_own(frame, ""));
+    Some((own.and_then(|frame| short_name(frame)), place))
+}
+
+/// Returns the type and the name of a method, or the name of a function, without generic arguments.
+#[cfg(feature = "sim")]
+fn short_name(frame: &str) -> Option<String> {
+    let name = frame.split_once('\n').map_or(frame, |(name, _)| name);
+    if name.contains('{') {
+        return None;
+    }
+    let (path, function) = name.rsplit_once("::")?;
+    // In `<Type as Trait>::method`, the type counts.
+    let path = path.trim_start_matches(['<', '&']);
+    let path = path.split_once(" as ").map_or(path, |(of, _)| of);
+    let path = path.split_once('<').map_or(path, |(of, _)| of);
+    let of = path.rsplit("::").next()?.trim_end_matches('>');
+    let is_type = of.starts_with(char::is_uppercase);
+    Some(if is_type { format!("{of}::{function}") } else { function.to_owned() })
 }
 
 /// Returns the name if the line begins a frame: `  12: name`.
@@ -148,6 +201,29 @@ mod tests {
         assert!(is_own("ecru::task::result::TaskBox<B>::run", "task/result.rs"));
         assert!(is_own(&format!("{{closure#0}}\nat {OWN}/sched/host.rs:3:9"), "sched/"));
         assert!(!is_own("program::park::wait\nat /program/src/park/mod.rs:3:9", "park/"));
+    }
+
+    #[cfg(feature = "sim")]
+    #[test]
+    fn the_call_of_the_program_is_found() {
+        use super::{call_in, short_name};
+        let short = |name: &str| short_name(name).unwrap_or_default();
+        assert_eq!(short("ecru::sync::mutex::Mutex<T>::lock"), "Mutex::lock");
+        assert_eq!(short("<ecru::sync::mutex::Mutex<T>>::lock"), "Mutex::lock");
+        let read = "<ecru::net::tcp_stream::TcpStream as std::io::Read>::read";
+        assert_eq!(short(read), "TcpStream::read");
+        assert_eq!(short("ecru::time::sleep"), "sleep");
+        assert_eq!(short("ecru::scope::scope::{{closure}}"), "");
+        let frames = [
+            String::from("std::backtrace::Backtrace::create\nat /rustc/0/library/std/src/x.rs:1:1"),
+            format!("out_of_budget\nat {OWN}/sched/simulated.rs:1:1"),
+            format!("{read}\nat {OWN}/net/tcp_stream.rs:1:1"),
+            String::from("std::io::default_read_exact\nat /rustc/0/library/std/src/io.rs:1:1"),
+            String::from("program::ask\nat ./src/main.rs:7:5"),
+        ];
+        let call = (Some(String::from("TcpStream::read")), String::from("src/main.rs:7:5"));
+        assert_eq!(call_in(&frames), Some(call));
+        assert_eq!(call_in(&frames[..3]), None);
     }
 
     #[test]

@@ -576,7 +576,7 @@ impl fmt::Display for TaskState {
             TaskState::Running => f.write_str("runs, and asked for this"),
             TaskState::Ready => f.write_str("is ready to go on"),
             TaskState::Unstarted => f.write_str("has not begun"),
-            TaskState::Waiting(wait) => write!(f, "waits for {wait}"),
+            TaskState::Waiting(wait) => write!(f, "{} {wait}", wait.verb()),
             TaskState::Unknown => f.write_str("does what its worker did not say"),
         }
     }

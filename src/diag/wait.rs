@@ -5,10 +5,12 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+#[cfg(feature = "sim")]
+use super::trace::StackTrace;
 use super::tree::Label;
 use crate::base::clock;
 use crate::base::tag::Hold;
-use crate::park::{About, Object, Purpose};
+use crate::park::{About, Object, Purpose, verb};
 use crate::task::{self, TaskId};
 
 /// What a task waits for.
@@ -22,6 +24,11 @@ pub struct Wait {
     fd: Option<i32>,
     fd_name: Option<String>,
     peer: Option<String>,
+    #[cfg(feature = "sim")]
+    shown_peer: Option<String>,
+    /// The calls in which the task waits, in a simulation, if the place is inside this library.
+    #[cfg(feature = "sim")]
+    calls: Option<StackTrace>,
     object: Option<Arc<Object>>,
     /// The description of the object, with its holders.
     described: Option<String>,
@@ -64,7 +71,17 @@ impl Wait {
         let mut wait = Wait { at: Some(purpose.at), task, ..Wait::of(purpose.what) };
         match purpose.about {
             About::Nothing | About::Task(_) => {}
-            About::Fd { fd, name, peer } => {
+            About::Fd {
+                fd,
+                name,
+                peer,
+                #[cfg(feature = "sim")]
+                shown_peer,
+            } => {
+                #[cfg(feature = "sim")]
+                {
+                    wait.shown_peer = shown_peer;
+                }
                 // A file of a simulation has no descriptor.
                 wait.fd = (fd >= 0).then_some(fd);
                 (wait.fd_name, wait.peer) = (name, peer);
@@ -95,6 +112,10 @@ impl Wait {
             fd: None,
             fd_name: None,
             peer: None,
+            #[cfg(feature = "sim")]
+            shown_peer: None,
+            #[cfg(feature = "sim")]
+            calls: None,
             object: None,
             described: None,
             holders: Vec::new(),
@@ -147,7 +168,20 @@ impl Wait {
         format!("{} {:?} {task:?} {fd:?} {object} {:?}", self.what, self.source, self.at())
     }
 
-    /// Returns a phrase for what is waited for, which follows "waits for" in the printed tree.
+    /// Adds the calls in which the task waits, if the place of the wait is inside this library.
+    #[cfg(feature = "sim")]
+    pub(super) fn with_calls(self, calls: Option<&StackTrace>) -> Wait {
+        let calls = calls.filter(|_| self.at().is_none()).cloned();
+        Wait { calls, ..self }
+    }
+
+    /// Returns the verb before the printed wait.
+    pub(super) fn verb(&self) -> &'static str {
+        verb(self.what)
+    }
+
+    /// Returns a phrase for what is waited for. In the printed tree it follows "waits" if it begins
+    /// with "to", and otherwise "waits for".
     #[must_use]
     pub fn what(&self) -> &'static str {
         self.what
@@ -291,11 +325,20 @@ impl fmt::Display for Wait {
         if let Some(fd) = self.fd {
             write!(f, " fd {fd}")?;
         }
-        if let Some(name) = &self.fd_name {
-            write!(f, " ({name})")?;
+        #[cfg(feature = "sim")]
+        let shown_peer = self.shown_peer.as_ref();
+        #[cfg(not(feature = "sim"))]
+        let shown_peer: Option<&String> = None;
+        match (self.fd, &self.fd_name) {
+            (Some(_), Some(name)) => write!(f, " ({name})")?,
+            (None, Some(name)) => write!(f, " {name}")?,
+            (_, None) => {}
         }
-        if let Some(peer) = &self.peer {
-            write!(f, ", peer {peer}")?;
+        match (shown_peer, &self.peer) {
+            (Some(peer), _) => write!(f, " {peer}")?,
+            (None, Some(peer)) if self.fd.is_some() => write!(f, ", peer {peer}")?,
+            (None, Some(peer)) => write!(f, " {peer}")?,
+            (None, None) => {}
         }
         if let Some(object) = &self.described {
             write!(f, " {object}")?;
@@ -308,6 +351,10 @@ impl fmt::Display for Wait {
         }
         if let Some(at) = self.at() {
             write!(f, ", at {at}")?;
+        }
+        #[cfg(feature = "sim")]
+        if let Some((_, place)) = self.calls.as_ref().and_then(StackTrace::called_at) {
+            write!(f, ", at {place}")?;
         }
         match self.lasted {
             Some(lasted) if lasted >= LASTED_MIN => {

@@ -95,6 +95,8 @@ pub(crate) use {
 };
 
 #[cfg(feature = "sim")]
+pub(crate) use peer::shown_peer_of;
+#[cfg(feature = "sim")]
 pub(crate) use sim::{
     DiskFaults, DrawnFault, Entry, FaultKind, HostId, Incident, LinkSettings, NetworkFaults,
     ROOT_NAME, Struck, Trouble, World, mix,

@@ -235,17 +235,18 @@ impl<'a> Op<'a> {
         )
     }
 
-    /// Describes what a wait for the op waits for.
+    /// Describes what a wait for the op waits for. A phrase that begins with "to" follows "waits",
+    /// and the others follow "waits for".
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Op::Recv { .. } | Op::RecvMsg { .. } | Op::Read { .. } | Op::ReadVectored { .. } => {
-                "bytes to read from"
+                "to read from"
             }
             Op::Send { .. } | Op::SendMsg { .. } | Op::Write { .. } | Op::WriteVectored { .. } => {
-                "room to write to"
+                "to write to"
             }
-            Op::Accept { .. } => "a connection to",
-            Op::Connect { .. } => "an answer to the connecting",
+            Op::Accept { .. } => "to accept a connection on",
+            Op::Connect { .. } => "to connect",
             Op::Readiness { interest: Interest::Read, .. } => "something to read from",
             Op::Readiness { interest: Interest::Write, .. } => "room to write to",
             Op::File(FileOp { call, .. }) => call.name(),

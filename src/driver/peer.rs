@@ -16,12 +16,19 @@ pub(crate) fn peer_of(fd: &Descriptor) -> Option<String> {
     shown(getpeername(fd.borrow()).ok()??)
 }
 
-/// Returns the path of a file, or a socket's own address. Returns `None` if there is none, and in a
-/// simulation.
+/// Returns the other side of a simulated connection to another host: its host, its address, and
+/// what has become of the host since.
+#[cfg(feature = "sim")]
+pub(crate) fn shown_peer_of(fd: &Descriptor) -> Option<String> {
+    fd.file()?.shown_peer()
+}
+
+/// Returns the path of a file, or a socket's own address. Returns `None` if there is none. In a
+/// simulation, only sockets that are not connected have one.
 pub(crate) fn name_of(fd: &Descriptor) -> Option<String> {
     #[cfg(feature = "sim")]
-    if fd.file().is_some() {
-        return None;
+    if let Some(file) = fd.file() {
+        return file.own_name();
     }
     match getsockname(fd.borrow()) {
         Ok(address) => shown(address),

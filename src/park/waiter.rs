@@ -34,11 +34,16 @@ pub(super) const ABORTED: u32 = u32::MAX;
 /// The purpose of a wait, which is shown only in reports about a stuck program.
 #[derive(Clone, Debug)]
 pub(crate) struct Purpose {
-    /// The text that follows "waits for".
+    /// The text that follows "waits for", or "waits": see [`verb`].
     pub(crate) what: &'static str,
     pub(crate) about: About,
     /// The place of the waiting call, as far as callers are tracked.
     pub(crate) at: &'static Location<'static>,
+}
+
+/// Returns the words before the text of a wait.
+pub(crate) fn verb(what: &str) -> &'static str {
+    if what.starts_with("to ") { "waits" } else { "waits for" }
 }
 
 /// Returns the text that follows "waits for", and the object, of a wait with this
@@ -115,6 +120,9 @@ pub(crate) enum About {
         name: Option<String>,
         /// The address of the other side, if it is that of a connected socket.
         peer: Option<String>,
+        /// How a simulation shows the other side: with its host, and what has become of that.
+        #[cfg(feature = "sim")]
+        shown_peer: Option<String>,
     },
     /// A scope, by the address that its tasks know it by, and the number of tasks that are left.
     Scope(usize, u32),

@@ -27,7 +27,7 @@ use super::worker::{Outer, Worker, current};
 use crate::base::sync::atomic::Ordering;
 use crate::base::{clock, report};
 use crate::driver::PollTimeout;
-use crate::park::{About, Purpose, Waiter};
+use crate::park::{About, Purpose, Waiter, verb};
 use crate::task::{self, Header, StartedEntry};
 
 /// How long a wait that only a task of this worker may end lasts at most.
@@ -181,7 +181,8 @@ impl Worker {
     /// Returns the text about a hook that waits. `end` says how it ends.
     fn describe_hook(&self, header: &Header, waiter: &Waiter, end: &str) -> String {
         let Purpose { what, about, at } = waiter.purpose();
-        let mut text = format!("ecru: the panic hook of {} waits for {what}", header.description());
+        let (waits, hook) = (verb(what), header.description());
+        let mut text = format!("ecru: the panic hook of {hook} {waits} {what}");
         // Writing to a string does not fail.
         let _ = match about {
             About::Nothing | About::Scope(..) | About::Time(_) => Ok(()),

@@ -235,7 +235,14 @@ unsafe fn describe(op: *const (), _: usize) -> (&'static str, About) {
     let op = unsafe { &*op.cast::<Op<'_>>() };
     let fd = op.descriptor();
     let (name, peer) = (driver::name_of(fd), driver::peer_of(fd));
-    (op.name(), About::Fd { fd: fd.number(), name, peer })
+    let about = About::Fd {
+        fd: fd.number(),
+        name,
+        peer,
+        #[cfg(feature = "sim")]
+        shown_peer: driver::shown_peer_of(fd),
+    };
+    (op.name(), about)
 }
 
 /// Hands the operation to the worker's driver and waits for its completion.
@@ -252,6 +259,8 @@ unsafe fn fly(
     if let Some(cancelled) = task::reach(header) {
         return Waited::Done(Err(task::answer(cancelled).into()));
     }
+    #[cfg(feature = "sim")]
+    super::simulated::note_place();
     #[cfg(test)]
     if matches!(op, Op::File(_)) && files_by_pool::get() {
         return Waited::Blocking;

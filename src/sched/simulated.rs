@@ -24,6 +24,7 @@
 //! ```
 #![expect(unsafe_code, reason = "runs tasks by pointer")]
 
+use std::backtrace::Backtrace;
 use std::mem;
 use std::ptr;
 use std::sync::{Mutex, PoisonError, TryLockError};
@@ -39,9 +40,10 @@ use super::steering::{After, NextTurn, Stop};
 use super::worker::{Worker, current};
 use crate::base::sync::atomic::Ordering;
 use crate::base::{clock, local, simulated};
+use crate::coroutine::remaining_stack;
 use crate::coroutine::switch::Suspender;
 use crate::driver::PollTimeout;
-use crate::park::{self, Host, Intent, Mode, Purpose, Single, Waiter, What};
+use crate::park::{self, About, Host, Intent, Mode, Purpose, Single, Waiter, What, verb};
 use crate::task::{self, CancelReason, DONE, Header, StartedEntry, TaskId, cancel};
 
 pub(super) static SIMULATED_HOST: Host = Host {
@@ -90,9 +92,21 @@ pub(super) fn note_waker(header: &Header) {
 /// [`Host::out_of_budget`].
 fn out_of_budget() {
     if let (Some(worker), Some(header)) = (current(), task::current_header()) {
+        note_place();
         // The account of the turn shall say that nothing is left.
         local::with(|local| local.budget.set(0));
         switch_away(worker, header, Intent::MakeRoom);
+    }
+}
+
+/// The room that a stack trace needs.
+const TRACE_ROOM: usize = 16 << 10;
+
+/// Captures the place at which the running task is about to switch away, if a failed run is recorded
+/// for its message.
+pub(super) fn note_place() {
+    if simulated::captures_places() && remaining_stack() >= TRACE_ROOM {
+        simulated::set_place(Backtrace::force_capture());
     }
 }
 
@@ -203,7 +217,8 @@ pub(crate) fn parked_tasks() -> Vec<String> {
         // SAFETY: S4: the task does not run, so if it is parked, the frame of its wait is there.
         if let Some(waiter) = unsafe { waiter_of(task) } {
             let Purpose { what, at, .. } = waiter.purpose();
-            parked.push(format!("{}, which waits for {what}, at {at}", task.description()));
+            let waits = verb(what);
+            parked.push(format!("{}, which {waits} {what}, at {at}", task.description()));
         }
     });
     // It is shown first, and mostly waits for its tasks.
@@ -395,12 +410,12 @@ impl Worker {
         Stop::Waits
     }
 
-    /// Describes a turn that has ended just now.
-    fn about_turn(&self, turn: &Turn, stop: Stop) -> String {
+    /// Describes the task of a turn that has ended just now, and what it did then.
+    fn about_turn(&self, turn: &Turn, stop: Stop) -> (String, String) {
         let is_root = turn.task == self.root.get();
         if !turn.holds && !is_root && stop == Stop::Waits {
             // The task may have ended.
-            return format!("task #{}", turn.ordinal);
+            return (format!("task #{}", turn.ordinal), String::from("waits, or has ended"));
         }
         // SAFETY: T1/T2: the root lives as long as its worker, the turn has a reference to a task
         // that was watched, and all others are in a queue.
@@ -412,15 +427,12 @@ impl Worker {
                 // SAFETY: S4: the task has not been run since, so the frame of its wait is there.
                 unsafe { waiter_of(header) }.map_or_else(
                     || String::from("waits for its future to be woken"),
-                    |waiter| {
-                        let Purpose { what, at, .. } = waiter.purpose();
-                        format!("waits for {what}, at {at}")
-                    },
+                    |waiter| describe_wait(waiter.purpose()),
                 )
             }
             Stop::Waits | Stop::Ended => String::from("ended"),
         };
-        format!("{}; it {did}", header.description())
+        (header.description(), did)
     }
 
     /// Cancels the root, once.
@@ -595,6 +607,34 @@ unsafe fn waiter_of(header: &Header) -> Option<&Waiter> {
     let running = unsafe { header.running.get().as_ref() }?;
     // SAFETY: S4, by this function's contract.
     unsafe { running.parker.parked_on().as_ref() }
+}
+
+/// Describes a wait that lasts.
+fn describe_wait(purpose: Purpose) -> String {
+    let Purpose { what, about, at } = purpose;
+    let mut text = format!("{} {what}", verb(what));
+    match about {
+        // SAFETY: T2: the frame of the wait holds a reference to it.
+        About::Task(other) => match unsafe { other.cast::<Header>().as_ref() } {
+            Some(other) => {
+                text.push_str(&format!(" task {}", TaskId::of(other)));
+                text.push_str(&other.name().map_or_else(String::new, |name| format!(" '{name}'")));
+            }
+            None => {}
+        },
+        About::Fd { name, peer, shown_peer, .. } => {
+            if let Some(name) = shown_peer.or(peer).or(name) {
+                text.push_str(&format!(" {name}"));
+            }
+        }
+        About::Object(object) => text.push_str(&format!(" {}", object.text)),
+        About::Nothing | About::Scope(..) | About::Time(_) => {}
+    }
+    let own = file!().strip_suffix("sched/simulated.rs").unwrap_or(file!());
+    if !at.file().starts_with(own) {
+        text.push_str(&format!(", at {at}"));
+    }
+    text
 }
 
 /// Describes a task that was parked until just now, and what it waited for.

@@ -29,8 +29,14 @@ pub(crate) trait Director {
 
     /// Called after a task has given the thread back. `passed` is the number of decision points
     /// that it has passed. If the run is to end, the root is cancelled. `about` describes the task,
-    /// if it was watched, and what it did at the end of its turn.
-    fn ran(&mut self, task: u64, passed: u32, stop: Stop, about: &dyn Fn() -> String) -> After;
+    /// if it was watched, and says what it did at the end of its turn.
+    fn ran(
+        &mut self,
+        task: u64,
+        passed: u32,
+        stop: Stop,
+        about: &dyn Fn() -> (String, String),
+    ) -> After;
 
     /// Returns the time that the clock must not pass, if there is one.
     fn limit(&self) -> Option<Instant>;

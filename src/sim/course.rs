@@ -38,6 +38,7 @@ use super::simulation::Limits;
 use super::thread::SimulationThread;
 use super::timeline::History;
 use super::trace::Step;
+use super::turns::Turn;
 use crate::base::random::Generator;
 use crate::base::simulated::{CutOff, LostPanic};
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -240,6 +241,8 @@ pub(super) struct Course {
     is_steady: bool,
     pilot: RefCell<Pilot>,
     record: RefCell<Record>,
+    /// The turns are recorded for a message, from the one with this number on.
+    turns_from: Option<u64>,
     phase: Cell<Phase>,
     /// The steps since the run has failed.
     last_steps: Cell<u64>,
@@ -267,6 +270,7 @@ struct Record {
     /// The last turn before an invariant did not hold.
     last_turn: Option<String>,
     tasks: Met,
+    turns: Vec<Turn>,
 }
 
 struct Invariant {
@@ -290,6 +294,7 @@ impl Course {
         random: Generator,
         pilot: Pilot,
         (is_steady, faults): (bool, Faults),
+        turns_from: Option<u64>,
     ) -> Rc<Course> {
         let course = Rc::new(Course {
             desk,
@@ -305,6 +310,7 @@ impl Course {
             notes: RefCell::default(),
             pilot: RefCell::new(pilot),
             record: RefCell::default(),
+            turns_from,
             phase: Cell::new(Phase::Runs),
             last_steps: Cell::new(0),
             forced_at: Cell::new(None),
@@ -403,6 +409,20 @@ impl Course {
         record.elapsed = elapsed;
         record.steps += 1;
         record.hash
+    }
+
+    /// Returns whether the turns are recorded by now.
+    fn records_turns(&self) -> bool {
+        self.turns_from.is_some_and(|from| self.record.borrow().steps >= from)
+    }
+
+    /// Records a turn for a message.
+    #[cold]
+    fn record_turn(&self, step: Step, does: String) {
+        let place = simulated::take_place().map(Arc::new);
+        let mut record = self.record.borrow_mut();
+        let at = record.elapsed;
+        record.turns.push(Turn { at, step, does, place });
     }
 
     /// Fails the run, because of what the running code does.
@@ -550,7 +570,7 @@ impl Course {
     }
 
     fn outcome(&self, failure: Option<Failure>) -> Outcome {
-        let Record { hash, steps, elapsed, last_turn, tasks } =
+        let Record { hash, steps, elapsed, last_turn, tasks, turns } =
             mem::take(&mut *self.record.borrow_mut());
         let mut record = self.pilot.borrow_mut().finish();
         record.struck = self.world.failed_operation();
@@ -561,6 +581,7 @@ impl Course {
         record.trace.is_steady = self.is_steady;
         record.last_turn = last_turn;
         record.tasks = tasks;
+        record.turns = turns;
         let failure = failure.or_else(|| record.diverged.clone().map(Failure::Diverged));
         let notes = mem::take(&mut *self.notes.borrow_mut());
         let (entries, left_out) = self.world.take_journal();
@@ -585,8 +606,13 @@ impl Director for Guide {
         match self.course.phase.get() {
             Phase::Runs => {
                 let choice = self.course.pilot.borrow_mut().next(ready);
+                if self.course.records_turns() {
+                    simulated::capture_places(true);
+                }
                 // Only a task that is watched can be described after its turn.
-                let watch = choice.watch || !self.course.invariants.borrow().is_empty();
+                let watch = choice.watch
+                    || !self.course.invariants.borrow().is_empty()
+                    || self.course.records_turns();
                 NextTurn { watch, ..choice }
             }
             // The task that looks has become ready last.
@@ -640,12 +666,19 @@ impl Director for Guide {
         });
     }
 
-    fn ran(&mut self, task: u64, passed: u32, stop: Stop, about: &dyn Fn() -> String) -> After {
+    fn ran(
+        &mut self,
+        task: u64,
+        passed: u32,
+        stop: Stop,
+        about: &dyn Fn() -> (String, String),
+    ) -> After {
         simulated::set_cut_off(CutOff::No);
         let course = &self.course;
         let mut after = After::GoOn;
         course.desk.turns.fetch_add(1, Ordering::Relaxed);
-        course.desk.words.note(Step { task, passed, cut: stop == Stop::Cut });
+        let step = Step { task, passed, cut: stop == Stop::Cut };
+        course.desk.words.note(step);
         if course.phase.get() == Phase::Runs {
             match stop {
                 Stop::Yielded => course.yields.set(course.yields.get() + 1),
@@ -653,10 +686,16 @@ impl Director for Guide {
                 Stop::Cut => {}
                 Stop::Waits | Stop::Ended => course.yields.set(0),
             }
+            let is_recorded = course.records_turns();
             let hash = course.note(task, passed);
+            if is_recorded {
+                course.record_turn(step, about().1);
+            }
             after = course.pilot.borrow_mut().ran(task, passed, stop, hash);
             if let Err(failure) = course.check_invariants() {
-                let last_turn = format!("the last turn before that was the one of {}", about());
+                let (about, did) = about();
+                let last_turn =
+                    format!("the last turn before that was the one of {about}; it {did}");
                 course.record.borrow_mut().last_turn = Some(last_turn);
                 let host = course.record.borrow().tasks.host_of(task);
                 course.fail_on(host, clock::common_now(), failure);

@@ -13,6 +13,7 @@ use super::search::{Caught, Explore, Explored, How, Outcome, Program, search};
 use super::simulation::Simulation;
 use super::timeline::{LastEvents, Timeline};
 use super::trace::{self, Trace, WHOLE};
+use super::turns::Turns;
 use crate::scope::PanicPayload;
 
 /// A failed run, found by [`explore`].
@@ -49,11 +50,12 @@ impl fmt::Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let how = &self.how;
         let seed = self.seed;
-        writeln!(
-            f,
-            "run {} failed, with seed {seed}, after {:?} of virtual time",
-            how.runs, how.elapsed
-        )?;
+        write!(f, "the run with seed {seed} failed, after {:?} of virtual time", how.elapsed)?;
+        // The seeds of most searches begin with 0, and say it.
+        if how.runs > 1 && how.runs - 1 != seed {
+            write!(f, " (it was run {} of the search)", how.runs)?;
+        }
+        f.write_str("\n")?;
         let says_failure = !matches!(self.failure, Failure::NotDeterministic);
         if let Some(unstable) = &how.unstable {
             write!(f, "{unstable}{}", legend(&how.best, unstable.tasks()))?;
@@ -82,29 +84,21 @@ impl fmt::Display for Found {
         if let Some(last_turn) = &how.best.last_turn {
             write!(f, "\n{last_turn}")?;
         }
-        write!(f, "{}{}", Faults(&how.best), LastEvents(&how.best))?;
-        let count = |record: &Record| {
-            let Record { trace, preemptions, drawn, .. } = record;
-            let faults = match drawn.len() {
-                0 => String::new(),
-                1 => String::from(" and 1 drawn fault"),
-                faults => format!(" and {faults} drawn faults"),
-            };
-            format!("{} turns with {preemptions} preempted{faults}", trace.len())
-        };
-        write!(f, "\ntrace of {}", count(&how.best))?;
-        if how.best.trace != how.original.trace {
-            write!(f, ", made from one of {}", count(&how.original))?;
+        let record = &how.best;
+        write!(f, "{}{}{}", Faults(record), LastEvents(record), Turns(record))?;
+        let tasks = self.trace.steps.iter().map(|step| step.task).chain(self.failure.task());
+        write!(f, "{}", legend(record, tasks.collect::<Vec<_>>()))?;
+        let (turns, before) = (record.trace.len(), how.original.trace.len());
+        write!(f, "\nto repeat it, with the same settings ({turns} turns")?;
+        if turns < before {
+            write!(f, ", shortened from {before}")?;
         }
         let is_whole = f.alternate() || trace::is_wanted_whole();
+        let (trace, rest) = abbreviated(self.trace.to_string(), is_whole);
         write!(
             f,
-            ":\n{}\nto repeat it: \
-             `Simulation::new({seed}).strategy(Strategy::Replay(trace))` with this trace and the same settings",
-            abbreviated(self.trace.to_string(), is_whole)
-        )?;
-        let tasks = self.trace.steps.iter().map(|step| step.task);
-        write!(f, "{}", legend(&how.best, tasks.collect::<Vec<_>>()))
+            "):\nSimulation::new({seed}).strategy(Strategy::Replay(\"{trace}\".parse().unwrap())).run(program){rest}"
+        )
     }
 }
 
@@ -112,10 +106,10 @@ impl fmt::Display for Found {
 const LONGEST: usize = 1_000;
 const END: usize = 200;
 
-/// Leaves out the middle of a long trace, which is ASCII, and says how to get it.
-fn abbreviated(trace: String, is_whole: bool) -> String {
+/// Leaves out the middle of a long trace, which is ASCII. Returns a line that says how to get it.
+fn abbreviated(trace: String, is_whole: bool) -> (String, String) {
     if is_whole || trace.len() <= LONGEST {
-        return trace;
+        return (trace, String::new());
     }
     // Whole words are left out.
     let head = &trace[..LONGEST - END];
@@ -123,11 +117,12 @@ fn abbreviated(trace: String, is_whole: bool) -> String {
     let tail = &trace[trace.len() - END..];
     let tail = &tail[tail.find(' ').map_or(0, |space| space + 1)..];
     let left_out = trace.len() - head.len() - tail.len();
-    format!(
-        "{head} .. {tail}\n({left_out} of {} bytes of the trace are left out: set {WHOLE}=whole to see all of it, print the `Found` \
+    let rest = format!(
+        "\n({left_out} of {} bytes of the trace are left out: set {WHOLE}=whole to see all of it, print the `Found` \
          by `{{:#}}`, or take its field `trace`)",
         trace.len()
-    )
+    );
+    (format!("{head} .. {tail}"), rest)
 }
 
 impl std::error::Error for Found {}

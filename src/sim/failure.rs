@@ -72,7 +72,7 @@ impl fmt::Display for Failure {
             Failure::Deadlock(tree) => {
                 write!(
                     f,
-                    "deadlock: every task waits for another one, and no thread has ended a wait from outside\n{tree}"
+                    "deadlock: each task waits, no timer is set, and nothing is under way that could end a wait\n{tree}"
                 )
             }
             Failure::Panicked(payload) => {
@@ -134,3 +134,12 @@ impl fmt::Display for Failure {
 }
 
 impl error::Error for Failure {}
+
+impl Failure {
+    /// Returns the number of the task that has panicked, if it is known.
+    pub(super) fn task(&self) -> Option<u64> {
+        let Failure::Panicked(payload) = self else { return None };
+        let (_, rest) = payload.origin()?.split_once("task #")?;
+        rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+    }
+}

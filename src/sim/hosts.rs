@@ -88,6 +88,8 @@ struct State {
     is_started: bool,
     /// Counts the starts and the crashes. An incarnation belongs to one start.
     changes: u64,
+    /// Counts the incarnations that have begun.
+    lives: u64,
     /// The current incarnation, unless the host is down, or its start has not returned yet.
     current: Option<JoinHandle<'static, ()>>,
     /// Cancels the closure of the current incarnation, while that runs.
@@ -271,6 +273,7 @@ pub(super) fn add(course: &Rc<Course>, name: &Arc<str>, closure: Closure) -> Opt
         closure,
         is_started: false,
         changes: 0,
+        lives: 0,
         current: None,
         running: None,
         ends: Vec::new(),
@@ -356,7 +359,11 @@ fn incarnation(id: HostId, number: u64, is_first: bool, earlier: &[Arc<Latch>]) 
     // The host may have crashed, even if nothing of its earlier incarnations is left.
     course.world.restart_host(id);
     course.hosts.set_down(id, false);
-    course.world.note(id, Incident::Started);
+    let life = course.hosts.with(id, |state| {
+        state.lives += 1;
+        state.lives
+    });
+    course.world.note(id, Incident::Started { life });
     course.note_host(id);
     let (name, closure) =
         course.hosts.with(id, |state| (Arc::clone(&state.name), Rc::clone(&state.closure)));

@@ -64,6 +64,11 @@ impl Met {
         self.get(ordinal).map_or(HostId::ROOT, |known| known.host)
     }
 
+    /// Returns the name of a task, if it has one.
+    pub(super) fn name_of(&self, ordinal: u64) -> Option<&str> {
+        self.get(ordinal)?.name.as_deref()
+    }
+
     fn get(&self, ordinal: u64) -> Option<&Known> {
         let number = *self.by_ordinal.get(usize::try_from(ordinal).ok()?)?;
         self.kinds.get(usize::try_from(number.checked_sub(1)?).ok()?)

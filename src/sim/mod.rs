@@ -123,6 +123,7 @@ mod timeline;
 #[cfg(all(test, not(loom)))]
 mod toy;
 mod trace;
+mod turns;
 
 pub use everywhere::{cancel_everywhere, fault_everywhere};
 pub use explore::{Found, explore};

@@ -18,6 +18,7 @@ use super::paths::{Branch, Path, Walk};
 use super::strategy::{Pct, Random, Strategy, in_turn};
 use super::timeline::History;
 use super::trace::{Step, Steps, Trace};
+use super::turns::Turn;
 use crate::base::hash::HashMap;
 use crate::driver::{DrawnFault, Struck, Trouble};
 use crate::sched::{After, NextTurn, Runnable, Stop};
@@ -48,6 +49,8 @@ pub(super) struct Plan {
     pub(super) is_steady: bool,
     /// Whether the record has the hash after each step.
     pub(super) marks: bool,
+    /// The turns are recorded for a message, from the one with this number on.
+    pub(super) turns_from: Option<u64>,
     /// The number of decision points that the run is expected to have.
     pub(super) length: Option<u64>,
 }
@@ -165,6 +168,8 @@ pub(super) struct Record {
     /// What else is known of a failure: the last turn before it.
     pub(super) last_turn: Option<String>,
     pub(super) tasks: Met,
+    /// The last turns, if they were recorded.
+    pub(super) turns: Vec<Turn>,
     /// What has happened to the hosts.
     pub(super) history: Option<Arc<History>>,
     pub(super) diverged: Option<Divergence>,

@@ -8,6 +8,7 @@ use super::paths::{Paths, paths_by};
 use super::pilot::{Divergence, Plan, Record};
 use super::shrink::{Effort, shrink};
 use super::strategy::Strategy;
+use super::turns::recorded;
 
 /// The runs of an exploration: see [`explore`](super::explore()).
 ///
@@ -363,7 +364,12 @@ fn investigate<P: Program>(
     if unstable.is_none() {
         kept = runs.repeat_first(program);
         best = shrink(program, seed, best, Effort::USUAL);
-        unstable = second_run(program, seed, &best);
+        let (differs, again) = repeat(program, seed, &best, &recorded(&best.record.trace));
+        if differs.is_none() {
+            // The same run, with more that a message can tell.
+            best.record.turns = again.record.turns;
+        }
+        unstable = differs;
     }
     let Outcome { failure: Some(failure), record: best, elapsed, .. } = best else {
         unreachable!("the run has failed")
@@ -379,18 +385,29 @@ pub(super) fn second_run<P: Program>(
     first: &Outcome<P::Failure>,
 ) -> Option<Unstable> {
     let plan = Plan::of(Strategy::Replay(first.record.trace.clone())).with_marks();
-    let again = program.run(seed, &plan);
+    repeat(program, seed, first, &plan).0
+}
+
+/// Runs the trace of `first` again, by this plan. Returns how the second run differs, if it does,
+/// and what it came to.
+fn repeat<P: Program>(
+    program: &P,
+    seed: u64,
+    first: &Outcome<P::Failure>,
+    plan: &Plan,
+) -> (Option<Unstable>, Outcome<P::Failure>) {
+    let again = program.run(seed, plan);
     let is_same = match (&first.failure, &again.failure) {
         (Some(one), Some(other)) => program.is_same(one, other),
         (None, None) => true,
         _ => false,
     };
     if is_same && again.hash == first.hash && again.record.diverged.is_none() {
-        return None;
+        return (None, again);
     }
     let divergence = again.record.diverged.clone();
     let divergence = divergence.or_else(|| Divergence::between(&first.record, &again.record));
-    Some(divergence.map_or(Unstable::Result, Unstable::Diverged))
+    (Some(divergence.map_or(Unstable::Result, Unstable::Diverged)), again)
 }
 
 #[cfg(all(test, not(loom)))]

@@ -351,7 +351,8 @@ fn simulate<T>(
     World::create(world);
     let pilot = Pilot::new(plan, { choices }.any());
     let settings = (plan.is_steady, faults.clone());
-    let course = Course::begin(Arc::clone(&desk), *limits, program, pilot, settings);
+    let turns_from = plan.turns_from;
+    let course = Course::begin(Arc::clone(&desk), *limits, program, pilot, settings, turns_from);
     course.world.impose(plan.drawn.as_deref(), plan.is_steady);
     course.world.set_disk_faults(faults.disk.clone());
     course.world.fail_operation(plan.fault);

@@ -184,9 +184,10 @@ fn other_of(what: &Incident) -> Option<HostId> {
         Incident::Healed
         | Incident::Calm
         | Incident::Synced { .. }
-        | Incident::Started
+        | Incident::Started { .. }
         | Incident::Crashes
         | Incident::LosesPower
+        | Incident::Loses { .. }
         | Incident::Pauses
         | Incident::Resumes
         | Incident::Jumps { .. }
@@ -220,10 +221,15 @@ fn text(what: &Incident, other: &str, notes: &[String]) -> String {
         Incident::Held { .. } => format!("the link to '{other}' is held"),
         Incident::Released { .. } => format!("the link to '{other}' is released"),
         Incident::Calm => String::from("all faults end"),
-        Incident::Synced { file } => format!("has synced '{file}'"),
-        Incident::Started => String::from("starts"),
+        Incident::Synced { file, is_directory: true } => {
+            format!("has synced the directory '{file}'")
+        }
+        Incident::Synced { file, .. } => format!("has synced '{file}'"),
+        Incident::Started { life: ..=1 } => String::from("starts"),
+        Incident::Started { life } => format!("restarts (life {life})"),
         Incident::Crashes => String::from("crashes"),
         Incident::LosesPower => String::from("loses its power"),
+        Incident::Loses { what } => format!("loses {what}"),
         Incident::Pauses => String::from("pauses"),
         Incident::Resumes => String::from("resumes"),
         Incident::Jumps { milliseconds: ahead @ 0.. } => {

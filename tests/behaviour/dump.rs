@@ -125,7 +125,7 @@ fn run_21_dump_says_what_a_task_waits_for() {
             assert_eq!(wait("joiner").at().unwrap().line(), joined_on);
             assert!(wait("joiner").to_string().contains("'sleeper'"));
             assert!(wait("scope").to_string().starts_with("the tasks of its scope"));
-            assert!(wait("acceptor").to_string().starts_with("a connection to fd"));
+            assert!(wait("acceptor").to_string().starts_with("to accept a connection on fd"));
             assert!(wait("acceptor").fd().is_some() && wait("acceptor").at().is_none());
             assert!(wait("blocking").to_string().starts_with("a closure"));
             done.store(true, SeqCst);
@@ -186,7 +186,7 @@ fn run_76_dump_names_the_objects() {
             assert!(!cfg!(debug_assertions) || object("writer").contains(&held), "{tree}");
             let peer = listener.local_addr().unwrap().to_string();
             assert_eq!(wait("reader").peer(), Some(&*peer));
-            assert!(wait("reader").to_string().contains(&format!(", peer {peer}")));
+            assert!(wait("reader").to_string().contains(&peer));
             assert_eq!(wait("nameless").peer(), None);
             assert_eq!(wait("nameless").fd_name(), None);
             let own = client.local_addr().unwrap().to_string();

@@ -43,7 +43,7 @@ fn run_97_metrics_count_tasks() {
                 for (what, count) in [
                     ("time to pass", 3),
                     ("a value from a channel", 1),
-                    ("bytes to read from", 1),
+                    ("to read from", 1),
                     ("its future to be woken", 1),
                 ] {
                     assert_eq!(metrics.waiting.get(what), Some(&count), "{what}: {metrics:?}");

@@ -457,9 +457,7 @@ fn unix_13_full_queues_in_a_dump() {
             s.builder()
                 .name("sender")
                 .spawn_daemon(|| while sender.send_to_addr(b"x", &to).is_ok() {});
-            for (name, what) in
-                [("client", "an answer to the connecting"), ("sender", "room to write to")]
-            {
+            for (name, what) in [("client", "to connect fd"), ("sender", "to write to fd")] {
                 until(|| {
                     let tree = RuntimeHandle::current().dump();
                     let waits = tree.tasks().find(|task| task.name() == Some(name));

@@ -23,6 +23,7 @@
 #![expect(unsafe_code, reason = "the thread-local block stores an untyped pointer")]
 
 use std::any::Any;
+use std::backtrace::Backtrace;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -84,6 +85,9 @@ pub(crate) struct Simulated {
     cut_off: Cell<CutOff>,
     /// See [`interrupts_by_force`].
     interrupts_by_force: Cell<bool>,
+    /// See [`capture_places`].
+    captures_places: Cell<bool>,
+    place: RefCell<Option<Backtrace>>,
     /// Says what is known of the run, when the process is about to end. Set by the layer that
     /// starts simulations.
     last_words: Cell<fn(&mut dyn fmt::Write)>,
@@ -131,6 +135,8 @@ impl Simulated {
             ends_by_force: Cell::new(false),
             cut_off: Cell::new(CutOff::No),
             interrupts_by_force: Cell::new(false),
+            captures_places: Cell::new(false),
+            place: RefCell::new(None),
             last_words: Cell::new(|_| {}),
             world: RefCell::new(None),
             course: RefCell::new(None),
@@ -390,6 +396,26 @@ pub(crate) fn is_silent() -> bool {
 /// Sets whether panics of tasks are reported.
 pub(crate) fn set_silent(is_silent: bool) {
     with(|simulated| simulated.is_silent.set(is_silent));
+}
+
+/// Sets whether the places are captured at which tasks are preempted or wait for I/O.
+pub(crate) fn capture_places(captures: bool) {
+    with(|simulated| simulated.captures_places.set(captures));
+}
+
+/// Returns whether they are.
+pub(crate) fn captures_places() -> bool {
+    with(|simulated| simulated.captures_places.get()).unwrap_or(false)
+}
+
+/// Keeps the place at which the running task is about to switch away.
+pub(crate) fn set_place(place: Backtrace) {
+    with(|simulated| simulated.place.replace(Some(place)));
+}
+
+/// Takes the place that was kept last.
+pub(crate) fn take_place() -> Option<Backtrace> {
+    with(|simulated| simulated.place.take()).flatten()
 }
 
 /// Returns whether the waits of the simulation's tasks are ended by force. That is so when the run

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use super::story::{About, Cause, Note, Ready, Stop, Story, Stretch, What};
 use crate::base::hash::HashMap;
 use crate::diag::json::text;
+use crate::park::verb;
 
 /// The process that has the workers as its threads, and the one that has the tasks.
 const WORKERS: u32 = 1;
@@ -225,12 +226,15 @@ fn write_arguments(out: &mut String, arguments: &[(&str, String)]) {
 pub(super) fn then(story: &Story, stop: &Stop) -> String {
     match stop {
         Stop::Waits { what: "", .. } => String::from("waits"),
-        Stop::Waits { what, about, .. } => match about {
-            About::Nothing => format!("waits for {what}"),
-            About::Object(number) => format!("waits for {what} (object {number})"),
-            About::Fd(fd) => format!("waits for {what} fd {fd}"),
-            About::Task(task) => format!("waits for {what} {}", story.title(*task)),
-        },
+        Stop::Waits { what, about, .. } => {
+            let waits = verb(what);
+            match about {
+                About::Nothing => format!("{waits} {what}"),
+                About::Object(number) => format!("{waits} {what} (object {number})"),
+                About::Fd(fd) => format!("{waits} {what} fd {fd}"),
+                About::Task(task) => format!("{waits} {what} {}", story.title(*task)),
+            }
+        }
         Stop::Yields => String::from("yields"),
         Stop::Lends => String::from("runs a child in its place"),
         Stop::Ends => String::from("ends"),

@@ -87,6 +87,22 @@ impl File {
         }
     }
 
+    /// Returns the other side of a connection to another host, for messages.
+    pub(in crate::driver) fn shown_peer(&self) -> Option<String> {
+        match self {
+            File::Socket(socket) => socket.shown_peer(),
+            File::Disk(_) => None,
+        }
+    }
+
+    /// Returns the own address of a socket that is not connected, for dumps.
+    pub(in crate::driver) fn own_name(&self) -> Option<String> {
+        match self {
+            File::Socket(socket) => socket.own_name(),
+            File::Disk(_) => None,
+        }
+    }
+
     /// Returns the number that the world has for the file. It is never used again in the world.
     pub(in crate::driver) fn shown_number(&self) -> u64 {
         match self {

@@ -105,13 +105,21 @@ pub(crate) enum Incident {
     },
     /// All faults end.
     Calm,
-    /// What was written to a file is kept.
+    /// What was written to a file, or the names in a directory, are kept.
     Synced {
         file: Arc<str>,
+        is_directory: bool,
     },
-    Started,
+    /// It starts, this often so far.
+    Started {
+        life: u64,
+    },
     Crashes,
     LosesPower,
+    /// Its disk has lost this in a power failure.
+    Loses {
+        what: Arc<str>,
+    },
     Pauses,
     Resumes,
     /// Its clock has another rate now, in millionths more or less than that of virtual time.
@@ -149,6 +157,16 @@ impl Journal {
     /// Takes the events, and the number of those before them that were not kept.
     pub(super) fn take(&mut self) -> (VecDeque<Entry>, u64) {
         (std::mem::take(&mut self.events), self.left_out)
+    }
+
+    /// Returns how a host was stopped the last time, and when.
+    pub(super) fn last_outage(&self, host: HostId) -> Option<(&'static str, Instant)> {
+        let mut of_host = self.events.iter().rev().filter(|entry| entry.host == host);
+        of_host.find_map(|entry| match entry.what {
+            Incident::LosesPower => Some(("lost its power", entry.at)),
+            Incident::Crashes => Some(("crashed", entry.at)),
+            _ => None,
+        })
     }
 
     /// Notes bytes that were sent or written: the first `count` of these buffers.

@@ -94,10 +94,32 @@ impl SocketFile {
     }
 
     pub(super) fn peer(&self) -> Option<String> {
-        match self.network(|network, _, id| network.peer_name(id)).ok()?.1 {
-            Name::Internet(address) => Some(address.to_string()),
-            Name::Unix(name) => name.shown(),
+        shown(self.network(|network, _, id| network.peer_name(id)).ok()?.1)
+    }
+
+    /// Returns the host and the address of a connection's other end on another host. Says what has
+    /// become of the host, if it has forgotten the connection. An attempt to connect has a `to`
+    /// before them.
+    pub(super) fn shown_peer(&self) -> Option<String> {
+        if let Ok(Some(to)) = self.network(|network, _, id| Ok(network.attempt_of(id))) {
+            return Some(to);
         }
+        let address = self.peer()?;
+        let found = self.network(|network, _, id| Ok(network.peer_host(id))).ok()?;
+        let (host, name, is_forgotten) = found?;
+        let mut text = format!("'{name}' ({address})");
+        if is_forgotten && let Some((what, at)) = self.world.upgrade()?.last_outage(host) {
+            text.push_str(&format!(", which {what} at {at:?}"));
+        }
+        Some(text)
+    }
+
+    /// Returns the own address, unless the socket is connected, connects or has none.
+    pub(super) fn own_name(&self) -> Option<String> {
+        if self.peer().is_some() || self.shown_peer().is_some() {
+            return None;
+        }
+        shown(self.network(|network, _, id| network.local_name(id)).ok()?.1)
     }
 
     /// Opens an unconnected socket for a stream, and a descriptor that leads nowhere for all else.
@@ -111,6 +133,13 @@ impl SocketFile {
         };
         let flags = rustix::net::SocketFlags::CLOEXEC | rustix::net::SocketFlags::NONBLOCK;
         Ok(rustix::net::socket_with(family, SocketType::STREAM, flags, None)?)
+    }
+}
+
+fn shown(name: Name) -> Option<String> {
+    match name {
+        Name::Internet(address) => Some(address.to_string()),
+        Name::Unix(name) => name.shown(),
     }
 }
 

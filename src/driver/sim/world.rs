@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::disk::{self, Disk};
 use super::disks::Disks;
@@ -259,6 +259,12 @@ impl World {
     /// Takes the events that were noted, and the number of those before them that were not kept.
     pub(crate) fn take_journal(&self) -> (VecDeque<Entry>, u64) {
         self.state().journal.take()
+    }
+
+    /// Returns how a host was stopped the last time, and at which virtual time. For messages.
+    pub(super) fn last_outage(&self, host: HostId) -> Option<(&'static str, Duration)> {
+        let (what, at) = self.state().journal.last_outage(host)?;
+        Some((what, at.saturating_duration_since(simulated::start()?)))
     }
 
     /// Returns the faults that were drawn, and whether a duration was.

@@ -214,7 +214,8 @@ fn sim_108_a_forgotten_time_limit_is_found() {
         panic!("{:?}", report.result);
     };
     let text = tree.to_string();
-    assert!(text.contains("bytes to read from") && text.contains("10.0.0.1:"), "{text}");
+    let waits = "waits to read from 'client' (10.0.0.1:";
+    assert!(text.contains(waits) && text.contains("), which lost its power at 2ms"), "{text}");
 }
 
 /// - given: a proxy on a host between a client and a server, which calls `copy_bidirectional`

@@ -50,7 +50,11 @@ fn program(form: Form) {
 
 #[test]
 fn log_without_directory_sync_is_found() {
-    is_found(program, &["is acknowledged and missing", "has synced '/segment-", "loses its power"]);
+    let loses = "(the directory '/' was not synced)";
+    is_found(
+        program,
+        &["is acknowledged and missing", "has synced '/segment-", "loses its power", loses],
+    );
 }
 
 #[test]

@@ -83,7 +83,7 @@ fn program(form: Form) {
 
 #[test]
 fn two_phase_commit_is_found() {
-    is_found(program, &["the outcomes differ", "note: aborted", "coordinator  starts"]);
+    is_found(program, &["the outcomes differ", "note: aborted", "coordinator  restarts (life 2)"]);
 }
 
 #[test]

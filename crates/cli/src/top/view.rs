@@ -142,7 +142,8 @@ fn details(model: &Model) -> Paragraph<'static> {
             lines.push(format!("in the scope opened at {}", task.scope));
         }
         if let Some(wait) = &task.wait {
-            lines.push(format!("waits for {}", wait.what));
+            let verb = if wait.what.starts_with("to ") { "waits" } else { "waits for" };
+            lines.push(format!("{verb} {}", wait.what));
             if !wait.at.is_empty() {
                 lines.push(format!("at {}", wait.at));
             }

@@ -1,6 +1,7 @@
 //! The entries of directories, and what a power failure leaves of the disk.
 
 use super::inode::{Directory, Edit, Ino, Inode, Node};
+use super::loss::Losses;
 use super::{Context, Disk, OpenFile, entry, owned};
 use std::collections::{BTreeMap, VecDeque};
 use std::os::unix::ffi::OsStrExt;
@@ -194,9 +195,12 @@ impl Disk {
             }
             self.commit(wanted);
         }
-        for inode in self.inodes.values_mut() {
+        let mut losses = Losses::of_names(self);
+        for (ino, inode) in &mut self.inodes {
             match &mut inode.node {
-                Node::File(stored) => stored.power_fail(context.faults, &mut random),
+                Node::File(stored) => {
+                    losses.note_bytes(*ino, stored.power_fail(context.faults, &mut random));
+                }
                 Node::Directory(directory) => {
                     directory.edits = VecDeque::new();
                     directory.entries = directory.synced.clone();
@@ -210,6 +214,7 @@ impl Disk {
             (inode.names, inode.opens, inode.mentions) = (0, 0, 0);
         }
         self.count_names();
+        losses.tell(self, context);
         self.move_in(context.now);
     }
 

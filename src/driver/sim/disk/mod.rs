@@ -31,6 +31,7 @@ mod content;
 mod durable;
 mod faults;
 mod inode;
+mod loss;
 mod names;
 mod open;
 mod stored;

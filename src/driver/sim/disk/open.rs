@@ -359,7 +359,9 @@ impl Disk {
         }
         write_inode(inode, data_only, upto);
         if let Some(file) = inode.opened_as.clone() {
-            context.journal.note(clock::common_now(), context.host, Incident::Synced { file });
+            let is_directory = inode.is_directory();
+            let what = Incident::Synced { file, is_directory };
+            context.journal.note(clock::common_now(), context.host, what);
         }
         if context.faults.journals_names {
             self.commit_all(u64::MAX);

@@ -149,11 +149,54 @@ impl Stored {
         self.reach(&reached);
     }
 
-    /// Loses what the disk does not have. Some of the changes may have reached it.
-    pub(super) fn power_fail(&mut self, faults: &DiskFaults, random: &mut Generator) {
+    /// Loses what the disk does not have. Some of the changes may have reached it. Returns the
+    /// number of bytes that were written, and are not there.
+    pub(super) fn power_fail(&mut self, faults: &DiskFaults, random: &mut Generator) -> u64 {
+        let written = self.written();
         let reached = self.draw(faults, random);
         self.reach(&reached);
+        let lost = written.into_iter().map(|(from, to)| self.lost_in(from, to)).sum();
         self.cache = self.disk.clone();
+        lost
+    }
+
+    /// Returns the ranges of the file that have been written, and that the disk may lack. They do
+    /// not overlap.
+    fn written(&self) -> Vec<(u64, u64)> {
+        let length = self.cache.length();
+        let mut ranges: Vec<(u64, u64)> = Vec::new();
+        for change in &self.log {
+            if let Change::Write { at, bytes } = change {
+                ranges.push((*at, (*at + bytes.len() as u64).min(length)));
+            }
+        }
+        ranges.sort_unstable();
+        let mut apart: Vec<(u64, u64)> = Vec::new();
+        for (from, to) in ranges {
+            match apart.last_mut() {
+                Some(last) if from <= last.1 => last.1 = last.1.max(to),
+                _ => apart.push((from, to)),
+            }
+        }
+        apart
+    }
+
+    /// Returns the number of bytes in a range that the disk does not have as programs see them.
+    fn lost_in(&self, from: u64, to: u64) -> u64 {
+        let (mut seen, mut kept) = ([0; SECTOR as usize], [0; SECTOR as usize]);
+        let (mut at, mut lost) = (from, 0);
+        while at < to {
+            let wanted = usize::try_from(to - at).unwrap_or(usize::MAX).min(seen.len());
+            let count = self.cache.read(at, &mut seen[..wanted]);
+            if count == 0 {
+                break;
+            }
+            let there = self.disk.read(at, &mut kept[..count]);
+            let same = seen[..there].iter().zip(&kept[..there]).filter(|(one, other)| one == other);
+            lost += (count - same.count()) as u64;
+            at += count as u64;
+        }
+        lost
     }
 
     /// Draws which changes have reached the disk.

@@ -552,6 +552,27 @@ impl Network {
         Ok((domain, peer.cloned().ok_or(Errno::NOTCONN)?))
     }
 
+    /// Returns where a socket connects to at the moment, as messages show it.
+    pub(in crate::driver) fn attempt_of(&self, id: Id) -> Option<String> {
+        let Kind::Stream(stream) = &self.get(id).ok()?.kind else { return None };
+        let stream::State::Connecting(attempt) = &stream.state else { return None };
+        let host = attempt.host.and_then(|host| self.hosts.get(usize::from(host.0)));
+        Some(match host {
+            Some(host) => format!("to '{}' ({})", host.name, attempt.to),
+            None => format!("to {}", attempt.to),
+        })
+    }
+
+    /// Returns the host at the other end of a connection, its name, and whether it has forgotten the
+    /// connection. Returns `None` if that is the socket's own host.
+    pub(in crate::driver) fn peer_host(&self, id: Id) -> Option<(HostId, Box<str>, bool)> {
+        let socket = self.get(id).ok()?;
+        let Kind::Stream(stream) = &socket.kind else { return None };
+        let (host, is_forgotten) = stream.peer_host()?;
+        let other = self.hosts.get(usize::from(host.0)).filter(|_| host != socket.host)?;
+        Some((host, other.name.clone(), is_forgotten))
+    }
+
     /// Returns the family of a socket.
     pub(in crate::driver) fn domain(&self, id: Id) -> Outcome<Domain> {
         self.local_name(id).map(|(domain, _)| domain)

@@ -177,6 +177,14 @@ impl Stream {
         }
     }
 
+    /// Returns the host of the other end, and whether it has forgotten the connection.
+    pub(super) fn peer_host(&self) -> Option<(HostId, bool)> {
+        match &self.state {
+            State::Connected(end) => Some((end.peer_host, end.peer.is_none())),
+            _ => None,
+        }
+    }
+
     pub(super) fn is_readable(&self) -> bool {
         match &self.state {
             // As on Linux, a socket without a connection is ready, and its calls fail.
