@@ -62,8 +62,11 @@ impl fmt::Display for Turns<'_> {
         let (time, task) = (wide(&times), wide(&tasks));
         for (place, turn) in turns.iter().enumerate() {
             let next = turns.get(place + 1).map(|next| next.step.task);
-            let does = turn.text(next.is_some_and(|next| next != turn.step.task));
-            write!(f, "\n{:<time$}  {:<task$}  {does}", times[place], tasks[place])?;
+            if turn.step.cut && next == Some(turn.step.task) {
+                // The task just went on.
+                continue;
+            }
+            write!(f, "\n{:<time$}  {:<task$}  {}", times[place], tasks[place], turn.text())?;
         }
         Ok(())
     }
@@ -80,15 +83,16 @@ impl Turns<'_> {
 }
 
 impl Turn {
-    /// Says how the turn ended. `makes_room` says whether another task ran next.
-    fn text(&self, makes_room: bool) -> String {
+    /// Says how the turn ended.
+    fn text(&self) -> String {
         let call = self.place.as_ref().and_then(|place| called_at(place));
         if self.step.cut {
-            let does = if makes_room { "is preempted" } else { "goes on" };
             return match call {
-                Some((Some(call), place)) => format!("{does} before `{call}`, at {place}"),
-                Some((None, place)) => format!("{does} at {place}"),
-                None => format!("{does} before its next call of ecru"),
+                Some((Some(call), place)) => {
+                    format!("is preempted before `{call}`, at {place}")
+                }
+                Some((None, place)) => format!("is preempted at {place}"),
+                None => String::from("is preempted before its next call of ecru"),
             };
         }
         match call {

@@ -215,7 +215,7 @@ fn sim_108_a_forgotten_time_limit_is_found() {
     };
     let text = tree.to_string();
     let waits = "waits to read from 'client' (10.0.0.1:";
-    assert!(text.contains(waits) && text.contains("), which lost its power at 2ms"), "{text}");
+    assert!(text.contains(waits) && text.contains("), which lost its power at 3ms"), "{text}");
 }
 
 /// - given: a proxy on a host between a client and a server, which calls `copy_bidirectional`
