@@ -614,14 +614,12 @@ fn describe_wait(purpose: Purpose) -> String {
     let Purpose { what, about, at } = purpose;
     let mut text = format!("{} {what}", verb(what));
     match about {
-        // SAFETY: T2: the frame of the wait holds a reference to it.
-        About::Task(other) => match unsafe { other.cast::<Header>().as_ref() } {
-            Some(other) => {
-                text.push_str(&format!(" task {}", TaskId::of(other)));
-                text.push_str(&other.name().map_or_else(String::new, |name| format!(" '{name}'")));
-            }
-            None => {}
-        },
+        About::Task(other) => {
+            // SAFETY: T2: the frame of the wait holds a reference to it.
+            let other = unsafe { &*other.cast::<Header>() };
+            text.push_str(&format!(" task {}", TaskId::of(other)));
+            text.push_str(&other.name().map_or_else(String::new, |name| format!(" '{name}'")));
+        }
         About::Fd { name, peer, shown_peer, .. } => {
             if let Some(name) = shown_peer.or(peer).or(name) {
                 text.push_str(&format!(" {name}"));

@@ -98,8 +98,8 @@ fn run_90_a_trace_tells_what_happened() {
             ("waits for the end of sleeper", Some(row_of(&events, "joiner"))),
             ("cancels sleeper", None),
             (&reason, None),
-            ("waits to read from fd", Some(reader)),
-            ("waits to write to fd", Some(taker)),
+            ("read from fd", Some(reader)),
+            ("write to fd", Some(taker)),
             ("yields", None),
         ] {
             let is_there = events.iter().any(|event| {

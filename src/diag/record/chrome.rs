@@ -222,6 +222,11 @@ fn write_arguments(out: &mut String, arguments: &[(&str, String)]) {
     out.push('}');
 }
 
+/// Returns the name of an operation without the "to" that follows "waits".
+fn act(what: &str) -> &str {
+    what.strip_prefix("to ").unwrap_or(what)
+}
+
 /// Returns what a task does after a stretch.
 pub(super) fn then(story: &Story, stop: &Stop) -> String {
     match stop {
@@ -256,11 +261,11 @@ fn cause(story: &Story, cause: Cause) -> String {
 pub(super) fn note_text(story: &Story, what: &What) -> String {
     match what {
         What::Mark(text) => text.clone(),
-        What::Io { what, fd, result: i32::MIN } => format!("{what} fd {fd}: failed"),
+        What::Io { what, fd, result: i32::MIN } => format!("{} fd {fd}: failed", act(what)),
         What::Io { what, fd, result } if *result < 0 => {
-            format!("{what} fd {fd}: error {}", result.unsigned_abs())
+            format!("{} fd {fd}: error {}", act(what), result.unsigned_abs())
         }
-        What::Io { what, fd, result } => format!("{what} fd {fd}: {result}"),
+        What::Io { what, fd, result } => format!("{} fd {fd}: {result}", act(what)),
         What::Cancel { target: 0, reason } => format!("cancels: {reason}"),
         What::Cancel { target, reason } => format!("cancels {}: {reason}", story.title(*target)),
         What::Steal { victim, count } => format!("steals {count} tasks of worker {victim}"),
