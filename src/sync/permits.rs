@@ -371,6 +371,7 @@ impl Permits {
 }
 
 #[track_caller]
+#[inline]
 fn sum(free: usize, more: usize) -> usize {
     match free.checked_add(more) {
         Some(sum) if sum <= MAX => sum,
