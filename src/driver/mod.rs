@@ -96,8 +96,8 @@ pub(crate) use {
 
 #[cfg(feature = "sim")]
 pub(crate) use sim::{
-    DiskFaults, DrawnFault, Entry, FaultKind, HostId, Incident, LinkSettings, NetworkFaults,
-    ROOT_NAME, Struck, Trouble, World, mix,
+    DiskFaults, DrawnFault, Dropped, FaultKind, HostEvents, HostId, Incident, LinkSettings,
+    NetworkFaults, ROOT_NAME, Struck, Trouble, World, mix,
 };
 
 /// The caller's name for an op in flight.

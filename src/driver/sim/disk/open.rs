@@ -5,7 +5,7 @@ use super::inode::{Attributes, Facts, Ino, Inode, Kind, Node};
 use super::stored::{SECTOR, Stored};
 use super::{Context, Disk, DiskFaults, fail};
 use crate::base::clock;
-use crate::driver::sim::{FaultKind, Incident};
+use crate::driver::sim::FaultKind;
 use std::collections::BTreeMap;
 use std::io::{self, SeekFrom};
 use std::time::SystemTime;
@@ -359,7 +359,7 @@ impl Disk {
         }
         write_inode(inode, data_only, upto);
         if let Some(file) = inode.opened_as.clone() {
-            context.journal.note(clock::common_now(), context.host, Incident::Synced { file });
+            context.journal.note_synced(clock::common_now(), context.host, file);
         }
         if context.faults.journals_names {
             self.commit_all(u64::MAX);
