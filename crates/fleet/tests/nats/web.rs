@@ -91,8 +91,8 @@ const CLICK: &str = "(() => {
     document.getElementById('ask-yes').click();
 })()";
 
-/// - given: a queue with a job that is queued, one that runs, a retry and a dead one, whose reason looks
-///   like an element; a page that only shows, and one that may change
+/// - given: a queue with a job that is queued, one that runs and a dead one, whose reason looks like an
+///   element; a page that only shows, and one that may change
 /// - when: a browser opens both, with the token and with a wrong one, and revives the dead job
 /// - then: the rows are there, as text, and the console is empty; the page that only shows has no button,
 ///   and the other one revives the job after a confirmation; the wrong token is refused, and the right
