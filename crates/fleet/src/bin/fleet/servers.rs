@@ -88,6 +88,7 @@ struct Connections {
 /// A connection of the account, as its server describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
+#[cfg_attr(not(feature = "web"), allow(dead_code, reason = "only the page shows them"))]
 pub(crate) struct Connection {
     /// What the client calls itself.
     pub(crate) name: String,

@@ -34,6 +34,7 @@ impl Row {
 
 /// The numbers of a queue whose servers answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "web"), allow(dead_code, reason = "only the page has some of them"))]
 pub(crate) struct Numbers {
     pub(crate) queued: u64,
     pub(crate) running: u64,
