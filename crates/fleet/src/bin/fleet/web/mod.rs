@@ -44,19 +44,14 @@ pub(crate) fn run(settings: args::Web) -> io::Result<u8> {
             io::Error::new(error.kind(), text)
         })?;
         let address = listener.local_addr()?;
-        let made = if settings.token.is_none() { Some(guard::secret()?) } else { None };
-        greet(address, made.as_deref(), settings.changes)?;
+        let is_made = settings.token.is_none();
+        let token = settings.token.map_or_else(guard::secret, Ok)?;
+        greet(address, is_made.then_some(&*token), settings.changes)?;
         let watchers = Arc::new(Watchers::new());
         let asking = Asking::new(client.clone(), settings.limit);
         let (own, changes) = (Arc::clone(&watchers), settings.changes);
-        let site = Site {
-            client,
-            limit: settings.limit,
-            token: settings.token.or(made).unwrap_or_default(),
-            changes,
-            hosts: settings.hosts,
-            watchers,
-        };
+        let site =
+            Site { client, limit: settings.limit, token, changes, hosts: settings.hosts, watchers };
         let served = s.spawn(move || {
             serve(&listener, direct(move |request| site.answer(request)))
                 .limit(CONNECTIONS)
