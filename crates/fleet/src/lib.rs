@@ -181,7 +181,8 @@
 //! `revive` and `discard` work on the dead of a queue, `fleet job` finds a job, and `fleet pause`,
 //! `resume` and `drain` stop a queue, and `fleet repair` removes jobs that a server lists although
 //! they are done. They need not know what a job consists of. `cargo install ecru-fleet` installs
-//! it.
+//! it. With `--features web`, `fleet web URL` serves a page with the queues, what is running where,
+//! and the dead.
 //!
 //! # Beside other systems
 //! The file `FEATURES.md` of this package has what a fleet has and lacks, beside Sidekiq, Oban, River,

@@ -58,6 +58,9 @@ struct Record {
     /// The job is settled.
     #[serde(default)]
     settled: bool,
+    /// The process that has written the record, for operators.
+    #[serde(default)]
+    process: String,
 }
 
 /// The delivery of a job that was cancelled: later than all.
@@ -353,6 +356,7 @@ impl Attempt {
     }
 
     fn record(&self, begun: u32, settled: bool) -> Record {
-        Record { begun, delivery: self.delivery, holder: self.holder(), settled }
+        let process = self.records.journal.name().to_owned();
+        Record { begun, delivery: self.delivery, holder: self.holder(), settled, process }
     }
 }

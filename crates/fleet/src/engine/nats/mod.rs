@@ -17,6 +17,7 @@ mod journal;
 mod lease;
 mod names;
 mod open;
+mod place;
 mod pull;
 mod queue;
 mod rate;

@@ -40,7 +40,7 @@ pub(super) fn text(rows: &[Row]) -> String {
 
 fn line(row: &Row) -> [String; 9] {
     let (kind, name) = kind(&row.queue);
-    let workers = row.workers.map_or("?".into(), |count| count.to_string());
+    let workers = row.workers().map_or("?".into(), |count| count.to_string());
     let (name, kind) = (plain(name), kind.to_owned());
     let Some(numbers) = row.numbers else {
         let unknown = || "?".to_owned();
@@ -50,7 +50,7 @@ fn line(row: &Row) -> [String; 9] {
     };
     let state = match numbers.paused {
         Some(left) => format!("paused, {} left", time(left)),
-        None if numbers.queued > 0 && row.workers == Some(0) => "has no workers".into(),
+        None if numbers.queued > 0 && row.workers() == Some(0) => "has no workers".into(),
         None => String::new(),
     };
     let [queued, running, redelivered, dead, waiting] =
@@ -75,7 +75,7 @@ pub(super) fn json(rows: &[Row]) -> String {
                 "redelivered": number(|numbers| numbers.redelivered),
                 "dead": number(|numbers| numbers.dead),
                 "waiting": number(|numbers| numbers.waiting),
-                "workers": row.workers,
+                "workers": row.workers(),
                 "paused_seconds": row.numbers.and_then(|numbers| Some(numbers.paused?.as_secs_f64())),
             })
         })
@@ -95,7 +95,7 @@ mod tests {
         let numbers =
             Numbers { queued: 12, paused: Some(Duration::from_secs(61)), ..Numbers::default() };
         let rows = [
-            Row { queue: "f_grind".into(), numbers: Some(numbers), workers: Some(2) },
+            Row { queue: "f_grind".into(), numbers: Some(numbers), workers: Some(Vec::new()) },
             Row { queue: "q_m".into(), numbers: None, workers: None },
         ];
         let text = text(&rows);
