@@ -2,7 +2,8 @@
 #
 #     ecru tasks          all tasks: state, what each waits for and where, where it was spawned
 #     ecru bt ID          the stack of a task, with the locals if there is debug information
-#     ecru bt all         the stacks of all parked tasks
+#     ecru bt running     the stacks of the running tasks
+#     ecru bt all         the stacks of all tasks that have one
 #     ecru switch ID      go to a parked task: `bt`, `up`, `frame 3`, `info locals` then show its stack
 #     ecru switch         go back to the thread
 #     ecru core FILE      save a core of the live program
@@ -430,17 +431,19 @@ class TasksCommand(gdb.Command):
 
 
 class BtCommand(gdb.Command):
-    """Print the stack of a task: ecru bt ID, ecru bt NAME, ecru bt all."""
+    """Print the stack of a task: ecru bt ID, ecru bt NAME, ecru bt running, ecru bt all."""
 
     def __init__(self):
         super().__init__("ecru bt", gdb.COMMAND_STACK)
 
     def invoke(self, argument, from_tty):
-        if argument.strip() != "all":
+        wanted = argument.strip()
+        if wanted not in ("all", "running"):
             backtrace(find(argument))
             return
         for task in list(all_tasks()):
-            if task.state == "running" or task.frame() is not None:
+            is_wanted = task.state == "running" or wanted == "all" and task.frame() is not None
+            if is_wanted:
                 backtrace(task)
                 print()
 

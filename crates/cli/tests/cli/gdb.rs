@@ -117,7 +117,9 @@ fn gdb_shows_a_task_that_blocks_its_worker_slow() {
         "ecru tasks",
         "echo </tasks>\\n<bt>\\n",
         "ecru bt poller",
-        "echo </bt>\\n",
+        "echo </bt>\\n<running>\\n",
+        "ecru bt running",
+        "echo </running>\\n",
         "ecru bt nothing",
     ];
     let pid = program.child.id().to_string();
@@ -127,5 +129,7 @@ fn gdb_shows_a_task_that_blocks_its_worker_slow() {
     assert!(tasks.contains(" 'other': "), "{output}");
     let bt = part(&output, "bt");
     assert!(bt.contains("nanosleep") && bt.contains("programs::std_sleep"), "{output}");
+    let running = part(&output, "running");
+    assert!(running.contains("programs::std_sleep") && !running.contains("'other'"), "{output}");
     assert!(output.contains("There is no task nothing: see `ecru tasks`."), "{output}");
 }
