@@ -79,7 +79,7 @@ const fn optional(name: &str, value: Option<usize>) -> Field {
     }
 }
 
-// SAFETY: no other code uses this section, and it holds a table of plain data.
+// The attribute is unsafe because a section may have a meaning to other code. This name has none.
 #[cfg_attr(target_os = "linux", unsafe(link_section = ".ecru_debugger"))]
 #[used]
 static TABLE: Table = Table {
