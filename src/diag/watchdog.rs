@@ -178,7 +178,7 @@ impl Watch {
         };
         let _ = write!(text, "\n  {}", Advice(activity));
         // The thread cannot be asked, and a signal handler cannot walk a stack: see
-        // `doc/decisions/0041-stacks-of-blocked-workers.md`.
+        // `doc/decisions/0042-stacks-of-blocked-workers.md`.
         let _ = write!(
             text,
             "\n  its stack: `ecru gdb-script >ecru-gdb.py`, then `gdb -p {} -batch -x ecru-gdb.py -ex 'ecru bt running'`",

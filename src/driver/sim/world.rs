@@ -28,6 +28,11 @@ pub(crate) struct World {
     state: SpinLock<WorldState>,
 }
 
+// Descriptors name it, and may be used after a caught panic. No code of the user runs while it is
+// locked.
+impl UnwindSafe for World {}
+impl RefUnwindSafe for World {}
+
 struct WorldState {
     events: Events<Event>,
     draws: Draws,
