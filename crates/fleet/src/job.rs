@@ -91,10 +91,15 @@ impl<T> Job<T> {
     /// `f` are cancelled.
     ///
     /// # Blocking
-    /// The tasks that renew leases, and those of the connection, run on the threads of the runtime.
-    /// If `f` blocks a thread for longer than a third of the lease, without a wait of ecru, the lease
-    /// of this job and those of others in the process may end, and the jobs are handed out again.
-    /// Call what blocks or computes for long by [`ecru::unblock`], which this waits for.
+    /// `f` may block its thread, by [`std::thread::sleep`] or a long computation. Leases are renewed
+    /// by a thread of their own, with a connection of their own, so neither this job nor any other
+    /// one loses its lease by that. The other tasks of the blocked thread wait, and so may all that
+    /// needs the fleet's first connection: `done` returns later, and jobs that are on their way to
+    /// this process are handed out again elsewhere, which is no attempt. So call what blocks or
+    /// computes for long by [`ecru::unblock`], which this waits for.
+    ///
+    /// The thread starts when the fleet begins to take jobs. It costs one connection to the servers,
+    /// and it wakes up once in each third of the lease.
     ///
     /// # Errors
     /// Returns [`LeaseLost`] if the lease was lost before `f` has ended, or if `f` took longer than

@@ -97,6 +97,8 @@
 //!   of a key run in order, one at a time.
 //! - Each index of a map, and each key of `call_keyed`, has one stored result as long as results
 //!   are kept.
+//! - Leases are renewed by a thread of their own, so that code that blocks or computes in a job costs
+//!   no other job its lease.
 //! - A holder that cannot renew its lease gives up when the lease has ended by its own clock.
 //! - When the scope of the fleet is cancelled, no more jobs are taken, those that were not begun
 //!   are given back, and those inside [`Job::run`] or a served function get their time.
@@ -216,6 +218,7 @@ mod panics;
 mod per_key;
 mod pull;
 mod queue;
+mod renewals;
 mod results;
 mod run;
 mod send;

@@ -54,18 +54,19 @@ pub(crate) fn begin<T: Wire>(queue: &Arc<Shared>, window: usize) -> io::Result<B
     let engine = queue.engine()?;
     // Listening comes first, so that no cancellation of a job that is handed out is missed.
     let announcements = engine.announcements()?;
-    let pull: Arc<dyn engine::Pull> = Arc::from(engine.pull(window)?);
     // The window bounds it.
     let (give, jobs) = channel::unbounded::<Job<T>>();
     let own = give.clone();
     let is_open = Box::new(move || !own.is_closed());
     let holding = Holding::new(Arc::clone(&queue.core), queue.lease(), is_open);
     keeper::start(&holding)?;
+    let finish = Finish(Arc::clone(&holding));
+    let pull: Arc<dyn engine::Pull> = Arc::from(engine.pull(window)?);
     let ended = Arc::default();
     let task = Pull {
         queue: Arc::clone(queue),
         jobs: Arc::clone(&pull),
-        holding: Finish(Arc::clone(&holding)),
+        holding: finish,
         give: Close(give),
         ended: Arc::clone(&ended),
     };

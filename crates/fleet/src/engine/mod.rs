@@ -130,6 +130,14 @@ pub(crate) trait Engine: Send + Sync {
     /// settings, these replace them. Names of stores and of queues do not collide.
     fn results(&self, spec: &ResultsSpec) -> io::Result<Box<dyn EngineResults>>;
 
+    /// Lets leases be renewed by tasks of `s`, whose thread no code of the program blocks. An engine
+    /// that has a connection opens another one there, with which leases are renewed from then on.
+    /// Is repeated after an error.
+    fn attend<'scope>(&self, s: &'scope Scope<'scope, '_>) -> io::Result<()> {
+        let _ = s;
+        Ok(())
+    }
+
     /// The fleet has ended: every wait in the engine fails with `NotConnected`. Never waits. An
     /// engine whose connection ends with its scope need not do anything.
     fn end(&self) {}
