@@ -21,6 +21,7 @@ use crate::core::{Core, Phase};
 use crate::engine::{Delivery, Lease};
 use crate::errors::LeaseLost;
 use crate::id::JobId;
+use crate::progress::Reports;
 
 /// The pause before an engine is asked again that has not answered.
 const AGAIN: Duration = Duration::from_millis(100);
@@ -74,6 +75,7 @@ pub(crate) struct Held {
     /// This attempt is recorded. The lock is held while it is being recorded.
     begun: AtomicBool,
     beginning: ecru::sync::Mutex<()>,
+    pub(crate) reports: Reports,
 }
 
 struct State {
@@ -211,6 +213,7 @@ impl Holding {
             exceeded: AtomicBool::new(false),
             begun: AtomicBool::new(false),
             beginning: ecru::sync::Mutex::new(()),
+            reports: Reports::default(),
         });
         // The tasks that look after it look often enough, so they need not be woken.
         jobs.held.insert(key, Arc::clone(&held));

@@ -9,6 +9,7 @@ use crate::engine::Dead;
 use crate::errors::LeaseLost;
 use crate::held::Held;
 use crate::id::JobId;
+use crate::progress::Progress;
 use crate::queue::Shared;
 use crate::settle::{How, Unsettled};
 
@@ -85,6 +86,39 @@ impl<T> Job<T> {
     pub fn fence(&self) -> (u64, u32) {
         self.guard.held.look();
         self.guard.held.fence()
+    }
+
+    /// Reports how far the job is, for [`Queue::progress`](crate::Queue::progress),
+    /// [`Queue::stats`](crate::Queue::stats) and the program `fleet`. The report replaces the one
+    /// before it, and is removed when the job is done or handed out again.
+    ///
+    /// This never waits, and it may be called often: about two reports a second are sent, and the
+    /// last one at the latest after a third of a lease. A report that is lost with a connection is
+    /// replaced by the next one. A job without a newer report for a day has none.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru_fleet::{Fleet, Progress};
+    ///
+    /// ecru::run(|| {
+    ///     ecru::scope(|s| {
+    ///         let scans = Fleet::local(s).queue::<u64>("scans").open()?;
+    ///         scans.send(200)?;
+    ///         let job = scans.jobs(1)?.recv()?;
+    ///         job.run(|pages| {
+    ///             for page in 0..*pages {
+    ///                 job.progress(&Progress::new(page, *pages).with_text("scanning"));
+    ///             }
+    ///         })?;
+    ///         job.done()?;
+    ///         Ok::<(), std::io::Error>(())
+    ///     })
+    /// })?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn progress(&self, progress: &Progress) {
+        self.guard.held.look();
+        self.guard.held.report(progress);
     }
 
     /// Works on the job in place. If the lease is lost or the job is cancelled, the waits inside
@@ -254,6 +288,7 @@ pub(crate) fn cut(why: &str) -> &str {
 
 impl Drop for Guard {
     fn drop(&mut self) {
+        self.held.remove_report_later();
         match self.held.release() {
             Some(_) if self.held.has_exceeded_limit() => {
                 let guard = Guard { held: Arc::clone(&self.held), queue: Arc::clone(&self.queue) };

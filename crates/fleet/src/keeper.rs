@@ -89,6 +89,7 @@ fn renew(holding: &Holding, now: Instant) {
     // Whatever is not answered until then is asked again.
     let limit = now + holding.lease() / 3;
     for (held, asked, renewal) in begun {
+        held.flush_report();
         let answer = renewal.and_then(|renewal| {
             ecru::timeout_at(limit, || renewal.wait()).unwrap_or_else(|elapsed| Err(elapsed.into()))
         });

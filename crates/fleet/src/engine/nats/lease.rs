@@ -12,6 +12,7 @@ use super::Attendant;
 use super::attempts::Attempt;
 use super::failure::{NO_MESSAGE, failed, is_passing};
 use crate::engine::{Lease, Renewal};
+use crate::progress::Progress;
 
 /// The pause before a settlement is repeated, while the servers elect a leader or the client
 /// connects again.
@@ -105,6 +106,10 @@ impl Lease for NatsLease {
             self.is_unanswered.store(true, Ordering::Relaxed);
         }
         is_done
+    }
+
+    fn report(&self, progress: Option<&Progress>) {
+        let _ = self.attempt.report(progress);
     }
 
     fn claim(&self) -> io::Result<bool> {

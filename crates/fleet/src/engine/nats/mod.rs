@@ -17,6 +17,7 @@ mod journal;
 mod lease;
 mod names;
 mod open;
+mod progress;
 mod pull;
 mod queue;
 mod rate;

@@ -13,11 +13,12 @@ use super::failure::{NO_CONSUMER, failed, no_item};
 use super::lease::Stream;
 use super::names::Names;
 use super::pull::NatsPull;
-use super::{Attendant, dead, open, rate, send};
+use super::{Attendant, dead, open, progress, rate, send};
 use crate::engine::{
     Announced, Announcements, BoxSource, Changes, Counts, Dead, EngineQueue, Pull, QueueSpec,
     Sending,
 };
+use crate::progress::Progress;
 
 /// How long an announcement may wait until there is room to send it.
 const TELLING: Duration = Duration::from_secs(1);
@@ -191,6 +192,10 @@ impl EngineQueue for NatsQueue {
             Duration::ZERO => workers.resume(),
             d => workers.pause(d),
         })
+    }
+
+    fn progress(&self) -> io::Result<Vec<(String, Progress)>> {
+        progress::all(&self.js, &self.names)
     }
 
     fn counts(&self) -> io::Result<Counts> {
