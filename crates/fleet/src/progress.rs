@@ -173,8 +173,10 @@ impl Held {
                 }
             }
         };
-        // After the end of the fleet, reports end by themselves.
-        let _ = self.core().keep(Box::new(sending));
+        if self.core().keep(Box::new(sending)).is_err() {
+            // The fleet is about to end. The settlement of the job still removes what was sent.
+            self.reports.state().is_sending = false;
+        }
     }
 }
 

@@ -267,12 +267,16 @@ impl<T: Wire> Taking<'_, T> {
 
     /// Moves a job to the dead. If that fails, it is handed out again later.
     fn bury(&self, delivery: Delivery, attempts: u32, reason: &str) -> io::Result<()> {
-        let Delivery { id, payload, sequence, lease, .. } = delivery;
+        let Delivery { id, payload, sequence, begun, lease, .. } = delivery;
         let reason = job::cut(reason).to_owned();
         let dead = engine::Dead { id, sequence, attempts, reason, payload };
         let bury = || {
             lease.begin(false)?;
             self.queue.bury(&dead)?;
+            if begun > 0 {
+                // The last holder has died, perhaps after it had reported how far the job is.
+                lease.report(None);
+            }
             if lease.claim()? { lease.terminate(&dead.reason) } else { Ok(()) }
         };
         let Err(error) = bury() else { return Ok(()) };

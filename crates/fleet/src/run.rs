@@ -1,5 +1,6 @@
 //! What a function knows of its run.
 
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Weak;
 
 use crate::held::Held;
@@ -43,3 +44,7 @@ impl Run {
         }
     }
 }
+
+// No panic leaves the state of a held job half-changed.
+impl UnwindSafe for Run {}
+impl RefUnwindSafe for Run {}
