@@ -28,5 +28,7 @@ mod jobs;
 mod limits;
 #[path = "../behaviour/orders.rs"]
 mod orders;
+#[path = "../behaviour/progress.rs"]
+mod progress;
 #[path = "../behaviour/queue.rs"]
 mod queue;

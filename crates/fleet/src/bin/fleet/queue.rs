@@ -259,11 +259,17 @@ impl Queue {
                 // The consumer hands out in order, but for what is handed out again.
                 let handed_out = self.workers()?.info()?.delivered.stream >= job.sequence;
                 let state = if handed_out { "running, or in a pause" } else { "queued" };
+                let progress = names::progress(&self.name, token);
+                let progress = self.js.last_message(&names::attempts(&self.name), &progress)?;
+                let progress: Value = progress
+                    .and_then(|it| serde_json::from_slice(&it.payload).ok())
+                    .unwrap_or_default();
                 let payload = String::from_utf8_lossy(&job.payload).into_owned();
                 Some(json!({
                     "id": id,
                     "state": state,
                     "attempts": begun,
+                    "progress": progress,
                     "sent": job.time,
                     "payload": serde_json::from_str(&payload).unwrap_or(Value::String(payload)),
                 }))

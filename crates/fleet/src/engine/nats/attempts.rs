@@ -29,8 +29,10 @@ use serde::{Deserialize, Serialize};
 use super::failure::{OTHER_SEQUENCE, failed, is_full, is_passing, repeated};
 use super::journal::{Entry, Journal, Noted};
 use super::names::{EXPECTED, LIFETIME, Names};
+use super::progress;
 use crate::errors::LeaseLost;
 use crate::id::any_number;
+use crate::progress::Progress;
 
 /// How long the record of a settled job is kept, at least.
 const KEPT: Duration = Duration::from_secs(600);
@@ -324,6 +326,11 @@ impl Attempt {
             self.leave_page();
         }
         Ok(())
+    }
+
+    /// Publishes how far the job is: see [`Lease::report`](crate::engine::Lease::report).
+    pub(super) fn report(&self, report: Option<&Progress>) -> Result<(), Error> {
+        progress::publish(&self.records.js, &self.records.names, &self.id, report)
     }
 
     /// Settles the job: see [`Lease::claim`](crate::engine::Lease::claim).

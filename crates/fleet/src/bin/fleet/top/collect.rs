@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
+use ecru_fleet::Progress;
 use ecru_nats::ErrorKind;
 use ecru_nats::jetstream::{ConsumerInfo, JetStream, Streams};
 
@@ -14,6 +15,9 @@ use crate::utc;
 
 /// JetStream's code if there is no such consumer.
 const NO_CONSUMER: u32 = 10_014;
+
+/// The most reports that are read of a queue.
+const MOST_REPORTS: usize = 256;
 
 /// A queue or a function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,6 +44,9 @@ pub(crate) struct Numbers {
     pub(crate) running: u64,
     pub(crate) redelivered: u64,
     pub(crate) dead: u64,
+    /// How many jobs have reported how far they are, and how far that is on average, in percent.
+    pub(crate) reporting: u64,
+    pub(crate) percent: Option<u64>,
     /// How many requests for jobs wait.
     pub(crate) waiting: u64,
     /// How long no job is handed out.
@@ -85,7 +92,11 @@ pub(crate) fn rows(asking: &Asking, ages: Ages) -> io::Result<Vec<Row>> {
             continue;
         };
         let state = &stream.state;
+        let percents = percents(&js, queue)?;
+        let reporting = percents.len() as u64;
         let mut numbers = Numbers {
+            reporting,
+            percent: percents.iter().sum::<u64>().checked_div(reporting),
             // The consumer learns of a message some time after its sender.
             queued: state.messages.saturating_sub(consumer.num_ack_pending),
             running: consumer.num_ack_pending,
@@ -110,6 +121,30 @@ pub(crate) fn rows(asking: &Asking, ages: Ages) -> io::Result<Vec<Row>> {
     }
     rows.sort_by(|one, other| one.queue.cmp(&other.queue));
     Ok(rows)
+}
+
+/// Returns how far the jobs of a queue are that have reported that, in percent.
+fn percents(js: &JetStream, queue: &str) -> io::Result<Vec<u64>> {
+    let (stream, subjects) = (names::attempts(queue), names::progress(queue, "*"));
+    let (mut percents, mut from) = (Vec::new(), 1);
+    for _ in 0..MOST_REPORTS {
+        match js.next_message(&stream, from, &subjects) {
+            Ok(Some(stored)) => {
+                from = stored.sequence + 1;
+                // A job that is not held any more has an empty message for a moment.
+                if let Ok(progress) = serde_json::from_slice::<Progress>(&stored.payload) {
+                    percents.push(progress.percent().into());
+                }
+            }
+            Ok(None) => break,
+            // The table has its other numbers.
+            Err(error) if matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::JetStream) => {
+                break;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(percents)
 }
 
 fn dead(streams: &Streams) -> BTreeMap<&str, u64> {
