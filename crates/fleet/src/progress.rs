@@ -145,7 +145,7 @@ impl Held {
     /// room to send, and not for an answer.
     pub(crate) fn remove_report(&self) {
         if self.end_reports() {
-            let _ = ecru::shield_for(PAUSE, || self.lease.report(None));
+            ecru::shield_for(PAUSE, || self.lease.report(None));
         }
     }
 
