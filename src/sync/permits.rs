@@ -218,7 +218,8 @@ impl Permits {
             // them.
             locked.serve(&mut woken);
             let first = locked.queue.is_empty();
-            if first && locked.take(count) {
+            // No permit at all is there at any time.
+            if (first || count == 0) && locked.take(count) {
                 return Ok(());
             }
             let wait = Wait {
