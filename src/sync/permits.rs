@@ -218,7 +218,7 @@ impl Permits {
             // them.
             locked.serve(&mut woken);
             let first = locked.queue.is_empty();
-            // No permit at all is there at any time.
+            // A request for no permits takes nothing from what waits.
             if (first || count == 0) && locked.take(count) {
                 return Ok(());
             }
