@@ -7,6 +7,7 @@
 #![expect(unsafe_code, reason = "follows raw links")]
 
 use std::cell::Cell;
+use std::mem::offset_of;
 use std::ptr;
 
 /// The links of one node. It must be the first field of a `#[repr(C)]` struct, so that a pointer to
@@ -18,6 +19,9 @@ pub(crate) struct Link {
 }
 
 impl Link {
+    /// For debuggers: the offset of the pointer to the next node.
+    pub(crate) const NEXT: usize = offset_of!(Link, next);
+
     pub(crate) const fn new() -> Link {
         Link { next: Cell::new(ptr::null()), previous: Cell::new(ptr::null()) }
     }
@@ -208,6 +212,9 @@ pub(crate) struct Pile {
 }
 
 impl Pile {
+    /// For debuggers: the offset of the pointer to the first node.
+    pub(crate) const FIRST: usize = offset_of!(Pile, first);
+
     pub(crate) const fn new() -> Pile {
         Pile { first: Cell::new(ptr::null()) }
     }

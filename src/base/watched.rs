@@ -6,6 +6,7 @@
 //! which a worker is blocked.
 
 use std::fs;
+use std::mem::offset_of;
 use std::time::Duration;
 
 use super::sync::atomic::{AtomicI32, Ordering};
@@ -52,6 +53,9 @@ pub(crate) enum Call {
 }
 
 impl WatchedThread {
+    /// For debuggers: the offset of the thread's number.
+    pub(crate) const NUMBER: usize = offset_of!(WatchedThread, number);
+
     pub(crate) fn new() -> WatchedThread {
         WatchedThread { number: AtomicI32::new(0) }
     }

@@ -98,8 +98,8 @@ pub(crate) use {
 pub(crate) use peer::shown_peer_of;
 #[cfg(feature = "sim")]
 pub(crate) use sim::{
-    DiskFaults, DrawnFault, Entry, FaultKind, HostId, Incident, LinkSettings, NetworkFaults,
-    ROOT_NAME, Struck, Trouble, World, mix,
+    DiskFaults, DrawnFault, Dropped, FaultKind, HostEvents, HostId, Incident, LinkSettings,
+    NetworkFaults, ROOT_NAME, Struck, Trouble, World, mix,
 };
 
 /// The caller's name for an op in flight.

@@ -3,6 +3,7 @@
 
 use std::backtrace::Backtrace;
 use std::cell::Cell;
+use std::mem::offset_of;
 use std::ptr::{self, NonNull};
 
 use super::host::host;
@@ -53,6 +54,10 @@ pub(crate) struct Parker {
 }
 
 impl Parker {
+    /// For debuggers: the offset of the pointer to the wait, which is null if the task does not
+    /// wait.
+    pub(crate) const PARKED_ON: usize = offset_of!(Parker, parked_on);
+
     pub(crate) fn new() -> Parker {
         Parker {
             suspender: Cell::new(ptr::null()),

@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "unpark reaches a frame of another task or thread")]
 
 use std::hint;
-use std::mem;
+use std::mem::{self, offset_of};
 use std::panic::Location;
 use std::ptr::{self, NonNull};
 use std::time::Instant;
@@ -68,6 +68,9 @@ pub(crate) struct What {
 }
 
 impl What {
+    /// For debuggers: the offset of the text, as its address and its length.
+    pub(crate) const TEXT: usize = offset_of!(What, text);
+
     pub(crate) const fn new(text: &'static str) -> What {
         What { text, describe: None, brief: None, ends_by_itself: false }
     }
@@ -87,12 +90,16 @@ impl What {
     }
 
     /// Creates a kind of wait with a particular object, which is more than an address in a short
-    /// description, too.
+    /// description, too. Only a debugger shows `text`.
     ///
     /// # Safety
     /// O1: as [`What::about`], for both functions.
-    pub(crate) const unsafe fn about_briefly(describe: Describe, brief: Brief) -> What {
-        What { describe: Some(describe), brief: Some(brief), ..What::new("") }
+    pub(crate) const unsafe fn about_briefly(
+        text: &'static str,
+        describe: Describe,
+        brief: Brief,
+    ) -> What {
+        What { describe: Some(describe), brief: Some(brief), ..What::new(text) }
     }
 
     /// Creates a kind of wait with a particular object that may end without any task.
@@ -176,7 +183,7 @@ pub(crate) struct Waiter {
 
 /// In a channel's wait, a line of 64 bytes begins with the claim.
 #[cfg(all(target_pointer_width = "64", not(loom)))]
-const _: () = assert!(mem::offset_of!(Waiter, claim) == 64);
+const _: () = assert!(offset_of!(Waiter, claim) == 64);
 
 // SAFETY: S4: the claim decides which single thread may use the rest, and the owner's host allows
 // `unpark` to be called from any thread.
@@ -186,6 +193,15 @@ unsafe impl Sync for Waiter {}
 unsafe impl Send for Waiter {}
 
 impl Waiter {
+    /// For debuggers: the offset of the pointer to the wait's [`What`].
+    pub(crate) const WHAT: usize = offset_of!(Waiter, what);
+    /// For debuggers: the offset of the object's address, or null.
+    pub(crate) const OBJECT: usize = offset_of!(Waiter, object);
+    /// For debuggers: the offset of the pointer to the place of the waiting call.
+    pub(crate) const AT: usize = offset_of!(Waiter, at);
+    /// For debuggers: the offset of 32 bits that are 0 until the wait is decided.
+    pub(crate) const CLAIM: usize = offset_of!(Waiter, claim);
+
     /// Creates a pending wait of the current task, or of this thread if no task is running. Only
     /// [`super::wait`] calls this. `at` is the place of the waiting call.
     #[cfg_attr(not(debug_assertions), inline(always))]

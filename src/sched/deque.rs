@@ -22,6 +22,7 @@
 #![expect(unsafe_code, reason = "buffers are shared with thieves by raw pointer")]
 
 use std::cell::RefCell;
+use std::mem::offset_of;
 use std::ptr;
 
 use crate::base::sync::atomic::{AtomicIsize, AtomicPtr, Ordering};
@@ -70,6 +71,15 @@ pub(super) enum Taken<T> {
 }
 
 impl<T> Deque<T> {
+    /// For debuggers: the offset of the index of the oldest task.
+    pub(super) const TOP: usize = offset_of!(Deque<T>, top);
+    /// For debuggers: the offset of the index after the newest task.
+    pub(super) const BOTTOM: usize = offset_of!(Deque<T>, bottom);
+    /// For debuggers: the offset of the pointer to the buffer.
+    pub(super) const BUFFER: usize = offset_of!(Deque<T>, buffer);
+    /// For debuggers: the offset in a buffer of the address and the number of the slots.
+    pub(super) const SLOTS: usize = offset_of!(Buffer<T>, slots);
+
     pub(super) fn new() -> Deque<T> {
         Deque {
             top: AtomicIsize::new(0),

@@ -214,7 +214,8 @@ unsafe fn attempt_again(op: &Op<'_>, deadline: Option<Instant>) -> io::Result<u3
 
 /// A wait for the completion of an operation.
 // SAFETY: O1: the operation is in the frame of the wait.
-static OPERATION: What = unsafe { What::about_briefly(describe, describe_briefly) };
+static OPERATION: What =
+    unsafe { What::about_briefly("input or output", describe, describe_briefly) };
 
 /// Describes a wait for an operation in short.
 ///

@@ -6,6 +6,7 @@ use std::ptr;
 use std::sync::{Arc, PoisonError};
 use std::thread;
 
+use super::debugger;
 use super::host::HOST;
 use super::pool::Pool;
 use super::record::runs;
@@ -27,6 +28,7 @@ impl Worker {
         struct Leave<'w>(*const (), *const (), *const (), &'w Worker);
         impl Drop for Leave<'_> {
             fn drop(&mut self) {
+                self.3.shared.worker.store(ptr::null_mut(), Ordering::Relaxed);
                 self.3.shared.board.close();
                 panics::enter_run(self.2);
                 local::with(|local| {
@@ -39,6 +41,7 @@ impl Worker {
                 self.3.end_naps();
             }
         }
+        debugger::prepare();
         task::hear_of_hook();
         let recorder = self.pool.recorder.as_deref();
         let _recording = recorder.map(|rings| record::enter(rings, self.index));
@@ -56,6 +59,11 @@ impl Worker {
             Leave(worker, local.blocks.replace(blocks), outer, self)
         });
         self.shared.board.open();
+        local::with(|local| {
+            let shared = self.shared;
+            shared.local.store(ptr::from_ref(local).cast_mut().cast(), Ordering::Relaxed);
+            shared.worker.store(ptr::from_ref(self).cast_mut().cast(), Ordering::Relaxed);
+        });
         // An earlier run of this thread has counted from another moment.
         self.note_moment(clock::now());
         body()

@@ -37,7 +37,7 @@
 //! - state of a part: [`deque`], [`ready`], [`timers`], [`restraint`], [`pace`], [`quiescence`],
 //!   [`placement`], [`blocking`], [`runnable`], [`shared`]
 //! - state of the whole: [`idle_state`], [`pool`], [`flights`], [`simulation`], [`worker`]
-//! - what a worker does: [`record`], [`deadline`], [`interrupt`], [`look`], [`nap`], [`placing`], [`running`], [`host`], [`polled`],
+//! - what a worker does: [`record`], [`deadline`], [`interrupt`], [`look`], [`nap`], [`placing`], [`running`], [`host`], [`polled`], [`debugger`],
 //!   [`idle`], [`turn`], [`simulated`], [`life`]
 //! - what tasks ask of their worker: [`mod@spawn`], [`mod@unblock`], [`io`], [`inspect`], [`census`]
 //!
@@ -52,6 +52,7 @@
 mod blocking;
 pub(crate) mod census;
 mod deadline;
+mod debugger;
 mod deque;
 mod flights;
 mod hold;

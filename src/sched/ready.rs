@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "links headers of tasks")]
 
 use std::cell::Cell;
+use std::mem::offset_of;
 use std::ptr;
 
 use crate::base::sync::atomic::Ordering;
@@ -15,6 +16,9 @@ pub(super) struct ReadyQueue {
 }
 
 impl ReadyQueue {
+    /// For debuggers: the offset of the pointer to the first task.
+    pub(super) const FIRST: usize = offset_of!(ReadyQueue, first);
+
     pub(super) const fn new() -> ReadyQueue {
         ReadyQueue { first: Cell::new(ptr::null()), last: Cell::new(ptr::null()) }
     }

@@ -31,6 +31,7 @@
 //! dropped.
 #![expect(unsafe_code, reason = "links headers of tasks into stacks")]
 
+use std::mem::offset_of;
 use std::ptr;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Instant;
@@ -39,7 +40,7 @@ use super::deque::Deque;
 use crate::base::sync::atomic::{
     AtomicIsize, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 };
-use crate::base::sync::{fence_for_loom, futex};
+use crate::base::sync::{StaticPtr, fence_for_loom, futex};
 use crate::driver::Waker;
 use crate::task::{Board, Header};
 
@@ -73,15 +74,35 @@ pub(crate) struct WorkerShared {
     pub(super) stolen: AtomicIsize,
     /// What the worker runs, as it notes it itself. Read when the worker does not answer.
     pub(super) board: Board,
+    /// For debuggers: the [`Worker`](super::worker::Worker), while it has a thread.
+    pub(super) worker: StaticPtr<()>,
+    /// For debuggers: the [`Local`](crate::base::local::Local) of its thread.
+    pub(super) local: StaticPtr<()>,
+    /// For debuggers: the next one of the process.
+    next: Option<&'static WorkerShared>,
 }
+
+/// The newest one of the process. Written only under the lock of [`RETIRED`].
+pub(super) static NEWEST: StaticPtr<WorkerShared> = StaticPtr::new(ptr::null_mut());
 
 static RETIRED: Mutex<Vec<&'static WorkerShared>> = Mutex::new(Vec::new());
 
 impl WorkerShared {
+    /// For debuggers: the offset of the pointer to the next one of the process.
+    pub(super) const NEXT: usize = offset_of!(WorkerShared, next);
+    /// For debuggers: the offset of the pointer to the newest task that was placed here.
+    pub(super) const INBOUND: usize = offset_of!(WorkerShared, inbound);
+
     /// Returns a retired one, or a new one, which lives as long as the process.
     pub(super) fn obtain() -> &'static WorkerShared {
-        let retired = RETIRED.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        retired.unwrap_or_else(|| Box::leak(Box::new(WorkerShared::new())))
+        let mut retired = RETIRED.lock().unwrap_or_else(PoisonError::into_inner);
+        retired.pop().unwrap_or_else(|| {
+            // SAFETY: S6: it is never freed.
+            let next = unsafe { NEWEST.load(Ordering::Relaxed).as_ref() };
+            let new = Box::leak(Box::new(WorkerShared { next, ..WorkerShared::new() }));
+            NEWEST.store(new, Ordering::Relaxed);
+            new
+        })
     }
 
     pub(super) fn new() -> WorkerShared {
@@ -98,6 +119,9 @@ impl WorkerShared {
             unstarted: Deque::new(),
             stolen: AtomicIsize::new(0),
             board: Board::new(),
+            worker: StaticPtr::new(ptr::null_mut()),
+            local: StaticPtr::new(ptr::null_mut()),
+            next: None,
         }
     }
 

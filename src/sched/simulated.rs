@@ -458,7 +458,10 @@ impl Worker {
             self.receive_simulated(simulation);
         }
         let now = clock::common_now();
-        self.note_moment(now);
+        // Time stands still in most turns.
+        if simulation.looked_at.replace(Some(now)) != Some(now) {
+            self.note_moment(now);
+        }
         self.timers.ring_exact(now);
         self.call_wakers();
         simulated::ring_due();

@@ -104,6 +104,8 @@ pub(super) struct Simulation {
     /// The tasks that wait until no other task can run.
     pub(super) settlers: RefCell<Vec<*const Single<()>>>,
     pub(super) running: Cell<Option<Turn>>,
+    /// The virtual time at the last look around.
+    pub(super) looked_at: Cell<Option<Instant>>,
     /// The root has been cancelled, because the run has to end.
     pub(super) ends: Cell<bool>,
     large_stacks: RefCell<Vec<Stack>>,
@@ -117,6 +119,7 @@ impl Simulation {
             aside: RefCell::default(),
             settlers: RefCell::default(),
             running: Cell::new(None),
+            looked_at: Cell::new(None),
             ends: Cell::new(false),
             large_stacks: RefCell::default(),
         }

@@ -286,7 +286,8 @@ unsafe fn run_in_place(task: *const Header, claim: bool) -> JoinBegun {
 
 /// A wait for the end of a task.
 // SAFETY: O1: a handle that waits holds a reference to the task.
-static END_OF_TASK: What = unsafe { What::about_briefly(describe, describe_briefly) };
+static END_OF_TASK: What =
+    unsafe { What::about_briefly("the end of a task", describe, describe_briefly) };
 
 fn describe(task: *const (), _: usize) -> (&'static str, About) {
     ("the end of", About::Task(task))

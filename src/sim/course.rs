@@ -1,5 +1,4 @@
-//! The course of one run: the director of its scheduler, and what its thread and the thread that
-//! waits for it share.
+//! The course of one run: the director of its scheduler.
 //!
 //! # Phases
 //! ```text
@@ -22,31 +21,28 @@
 use std::cell::{Cell, RefCell, RefMut};
 use std::mem;
 use std::panic::{self, AssertUnwindSafe};
-use std::process;
 use std::rc::Rc;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::desk::{Desk, Outcome};
 use super::failure::Failure;
 use super::faults::Faults;
 use super::hosts::{self, Hosts};
-use super::last_words::LastWords;
 use super::legend::{Known, Met};
 use super::notes::Note;
-use super::pilot::{self, Pilot};
+use super::pilot::Pilot;
 use super::simulation::Limits;
-use super::thread::SimulationThread;
 use super::timeline::History;
 use super::trace::Step;
 use super::turns::Turn;
 use crate::base::random::Generator;
 use crate::base::simulated::{CutOff, LostPanic};
-use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::base::{clock, report, simulated};
+use crate::base::{clock, simulated};
 use crate::diag::{self, TaskTree};
 use crate::driver::{HostId, Incident, World, mix};
 use crate::park;
-use crate::sched::{self, After, Director, NextTurn, Pool, Runnable, Stop};
+use crate::sched::{self, After, Director, NextTurn, Runnable, Stop};
 use crate::scope::PanicPayload;
 use crate::task::{self, Header};
 
@@ -65,164 +61,8 @@ const FIRST_LOOKS: u32 = 20;
 /// The same as long as there is a thread that the run has started. A thread that never ends delays
 /// each deadlock by this.
 const THREAD_LOOKS: u32 = 500;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
-/// How many times the time for a step must pass until a task that keeps the thread is known not to
-/// give it back. The process is aborted then, so a short time counts as [`STEP_TIME_MIN`].
-const GRACE: u32 = 12;
-const STEP_TIME_MIN: Duration = Duration::from_secs(1);
-/// The shortest time for a step. The thread that watches looks several times in it.
-const LOOK_MIN: Duration = Duration::from_millis(5);
 /// The budget of a task in a phase in which nothing is left to chance.
 const PLAIN_BUDGET: u32 = 128;
-
-/// What the thread of a simulation and the thread that waits for it share.
-#[derive(Debug)]
-pub(super) struct Desk {
-    /// How often a task has given the thread back. Read by the thread that waits.
-    pub(super) turns: AtomicU64,
-    pub(super) pool: OnceLock<Arc<Pool>>,
-    /// A task kept the thread for too long, which is the failure of the run.
-    was_stuck: AtomicBool,
-    state: Mutex<DeskState>,
-    told: Condvar,
-    words: LastWords,
-    /// The tasks of which one may hold what the running task waits for in the system.
-    holders: Mutex<Vec<String>>,
-    /// That of the simulation.
-    pub(super) thread: SimulationThread,
-}
-
-#[derive(Debug, Default)]
-struct DeskState {
-    failure: Option<Failure>,
-    outcome: Option<Outcome>,
-}
-
-/// What is known of a run that is over, without its value.
-#[derive(Debug, Default)]
-pub(super) struct Outcome {
-    pub(super) failure: Option<Failure>,
-    pub(super) trace_hash: u64,
-    pub(super) elapsed: Duration,
-    pub(super) steps: u64,
-    /// What the pilot has recorded.
-    pub(super) record: pilot::Record,
-    pub(super) notes: Vec<Note>,
-}
-
-impl Desk {
-    pub(super) fn new(words: LastWords) -> Desk {
-        Desk {
-            turns: AtomicU64::default(),
-            pool: OnceLock::new(),
-            was_stuck: AtomicBool::default(),
-            state: Mutex::default(),
-            told: Condvar::new(),
-            words,
-            holders: Mutex::default(),
-            thread: SimulationThread::new(),
-        }
-    }
-
-    fn state(&self) -> MutexGuard<'_, DeskState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns the tasks of which one may hold what the running task waits for in the system. There
-    /// are none if it is not known to wait there.
-    pub(super) fn holders(&self) -> Vec<String> {
-        self.holders.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Records why the run has failed. The first failure counts.
-    fn fail(&self, failure: Failure) {
-        self.state().failure.get_or_insert(failure);
-    }
-
-    /// Returns whether a failure has been recorded.
-    pub(super) fn has_failed(&self) -> bool {
-        self.state().failure.is_some()
-    }
-
-    /// Describes the failure that has been recorded.
-    fn text(&self) -> String {
-        self.state().failure.as_ref().map_or_else(String::new, ToString::to_string)
-    }
-
-    /// Has the simulation's thread sleep before it looks again for what other threads do.
-    fn pause(&self) {
-        // There is no outcome yet, so nothing is told.
-        drop(self.told.wait_timeout(self.state(), BETWEEN_LOOKS));
-    }
-
-    /// Delivers the outcome. An earlier failure takes the place of its own.
-    fn deliver(&self, outcome: Outcome) {
-        let mut state = self.state();
-        let (failure, unwanted) = match state.failure.take() {
-            Some(first) => (Some(first), outcome.failure),
-            None => (outcome.failure, None),
-        };
-        state.outcome = Some(Outcome { failure, ..outcome });
-        drop(state);
-        self.told.notify_all();
-        // A payload's destructor is user code.
-        task::drop_quietly(unwanted);
-    }
-
-    /// Aborts the process, because a simulation cannot be brought to its end.
-    fn abort(&self, why: &str) -> ! {
-        let mut text = format!(
-            "ecru: a simulation has failed, and cannot end: {why}; the process is aborted, because the program may use what the \
-             caller of the simulation has lent to it"
-        );
-        self.words.say(&mut text);
-        report::last_words(text);
-        process::abort()
-    }
-
-    /// Waits for the outcome. If no task gives the thread back for as long as `patience`, the run
-    /// fails with what `stuck` returns. Aborts the process if the thread does not come back long
-    /// after that. Time in which the thread waits for a processor does not count.
-    pub(super) fn wait(&self, patience: Duration, stuck: impl FnOnce() -> Failure) -> Outcome {
-        // A process that was stopped for a while has not been stuck, so several looks are needed.
-        const LOOKS: u32 = 5;
-        let mut stuck = Some(stuck);
-        let mut state = self.state();
-        let (mut turns, mut spent) = (self.turns.load(Ordering::Relaxed), Duration::ZERO);
-        let mut queued = Duration::ZERO;
-        loop {
-            if let Some(outcome) = state.outcome.take() {
-                return outcome;
-            }
-            let least = if stuck.is_none() { STEP_TIME_MIN } else { LOOK_MIN };
-            let patience = patience.max(least);
-            let limit = if stuck.is_none() { patience.saturating_mul(GRACE) } else { patience };
-            if spent >= limit {
-                let Some(stuck) = stuck.take() else {
-                    self.abort("a task of it does not give its thread back");
-                };
-                let failure = stuck();
-                report::say(format!("ecru: a simulation is {failure}"));
-                state.failure.get_or_insert(failure);
-                self.was_stuck.store(true, Ordering::Relaxed);
-            }
-            let (step, began) = (patience / LOOKS, clock::real_now());
-            let waited = self.told.wait_timeout(state, step);
-            let timed_out;
-            (state, timed_out) = waited.unwrap_or_else(PoisonError::into_inner);
-            let now = self.turns.load(Ordering::Relaxed);
-            if mem::replace(&mut turns, now) != now {
-                spent = Duration::ZERO;
-            } else if timed_out.timed_out() && self.thread.has_begun() {
-                // Since the last such look, which may be longer ago than this one has begun.
-                let before = mem::replace(&mut queued, self.thread.waited());
-                let queued = queued.saturating_sub(before);
-                let passed = clock::real_now().saturating_duration_since(began);
-                spent += passed.saturating_sub(queued).min(step);
-            }
-        }
-    }
-}
 
 /// What the program and the director of a run share, on the simulation's thread.
 pub(super) struct Course {
@@ -265,7 +105,8 @@ pub(super) struct Course {
 struct Record {
     hash: u64,
     steps: u64,
-    /// The virtual time at the end of the last step.
+    /// The virtual time at the end of the last step, as a time and since the start.
+    now: Option<Instant>,
     elapsed: Duration,
     /// The last turn before an invariant did not hold.
     last_turn: Option<String>,
@@ -400,13 +241,17 @@ impl Course {
     /// Records a step. Returns the hash of all that has happened so far.
     fn note(&self, task: u64, passed: u32) -> u64 {
         let mut record = self.record.borrow_mut();
-        let elapsed = clock::common_now().saturating_duration_since(self.start);
+        let now = clock::common_now();
+        // It stands still in most steps.
+        if record.now.replace(now) != Some(now) {
+            record.elapsed = now.saturating_duration_since(self.start);
+        }
+        let elapsed = record.elapsed;
         let events = self.world.happened();
         for word in [task, u64::from(passed), elapsed.as_secs(), events] {
             record.hash = mix(record.hash, word);
         }
         record.hash = mix(record.hash, u64::from(elapsed.subsec_nanos()));
-        record.elapsed = elapsed;
         record.steps += 1;
         record.hash
     }
@@ -461,12 +306,9 @@ impl Course {
         if self.phase.get() != Phase::Runs || self.is_blocked.replace(true) {
             return wait();
         }
-        let holders = |tasks| {
-            *self.desk.holders.lock().unwrap_or_else(PoisonError::into_inner) = tasks;
-        };
-        holders(sched::parked_tasks());
+        self.desk.set_holders(sched::parked_tasks());
         let result = wait();
-        holders(Vec::new());
+        self.desk.set_holders(Vec::new());
         self.is_blocked.set(false);
         result
     }
@@ -517,7 +359,7 @@ impl Course {
             return false;
         }
         self.looks.set(self.looks.get() + 1);
-        self.desk.turns.fetch_add(1, Ordering::Relaxed);
+        self.desk.note_turn();
         self.desk.pause();
         true
     }
@@ -570,7 +412,7 @@ impl Course {
     }
 
     fn outcome(&self, failure: Option<Failure>) -> Outcome {
-        let Record { hash, steps, elapsed, last_turn, tasks, turns } =
+        let Record { hash, steps, elapsed, last_turn, tasks, turns, .. } =
             mem::take(&mut *self.record.borrow_mut());
         let mut record = self.pilot.borrow_mut().finish();
         record.struck = self.world.failed_operation();
@@ -584,11 +426,9 @@ impl Course {
         record.turns = turns;
         let failure = failure.or_else(|| record.diverged.clone().map(Failure::Diverged));
         let notes = mem::take(&mut *self.notes.borrow_mut());
-        let (entries, left_out) = self.world.take_journal();
         record.history = Some(Arc::new(History {
             start: self.start,
-            entries: entries.into(),
-            left_out,
+            events: self.world.take_journal(),
             notes: notes.iter().map(|note| note.text.clone()).collect(),
         }));
         Outcome { failure, trace_hash: hash, elapsed, steps, record, notes }
@@ -676,7 +516,7 @@ impl Director for Guide {
         simulated::set_cut_off(CutOff::No);
         let course = &self.course;
         let mut after = After::GoOn;
-        course.desk.turns.fetch_add(1, Ordering::Relaxed);
+        course.desk.note_turn();
         let step = Step { task, passed, cut: stop == Stop::Cut };
         course.desk.words.note(step);
         if course.phase.get() == Phase::Runs {
@@ -719,7 +559,7 @@ impl Director for Guide {
                 _ => {}
             }
         }
-        if course.desk.was_stuck.load(Ordering::Relaxed) {
+        if course.desk.was_stuck() {
             course.end();
         }
         if course.phase.get() == Phase::Looks && course.desk.has_failed() {

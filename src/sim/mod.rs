@@ -93,6 +93,7 @@
 
 mod command;
 mod course;
+mod desk;
 mod drawn;
 mod everywhere;
 mod explore;

@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::course::{Course, Desk, Guide, Outcome};
+use super::course::{Course, Guide};
+use super::desk::{Desk, Outcome};
 use super::failure::Failure;
 use super::faults::Faults;
 use super::hosts;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::drawn::Faults;
 use super::pilot::Record;
-use crate::driver::{Entry, HostId, Incident, ROOT_NAME};
+use crate::driver::{Dropped, HostEvents, HostId, Incident, ROOT_NAME};
 
 /// The most events that a message shows.
 const MOST: usize = 24;
@@ -104,7 +104,7 @@ pub(super) struct LastEvents<'r>(pub(super) &'r Record);
 impl fmt::Display for LastEvents<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Faults are listed without a timeline, too.
-        if self.0.history.as_ref().is_none_or(|history| history.entries.len() <= 1) {
+        if self.0.history.as_ref().is_none_or(|history| history.events.len() <= 1) {
             return Ok(());
         }
         let timeline = self.0.timeline();
@@ -123,8 +123,7 @@ impl fmt::Display for LastEvents<'_> {
 #[derive(Debug)]
 pub(super) struct History {
     pub(super) start: Instant,
-    pub(super) entries: Vec<Entry>,
-    pub(super) left_out: u64,
+    pub(super) events: HostEvents,
     /// The texts of the notes, by their numbers.
     pub(super) notes: Vec<String>,
 }
@@ -149,17 +148,19 @@ impl Record {
             other: struck.to.map(name),
             text: format!("fault: {}", Faults(self).what(struck)),
         });
-        let others = history.entries.iter().map(|entry| {
-            let other = other_of(&entry.what);
+        let others = history.events.iter().map(|entry| {
+            let other = other_of(entry.what);
             let (host, other) = (name(entry.host), other.map(name));
             let at = entry.at.saturating_duration_since(history.start);
-            let text = text(&entry.what, other.as_deref().unwrap_or_default(), &history.notes);
+            let own = entry.text.map_or("", |text| &**text);
+            let other_name = other.as_deref().unwrap_or_default();
+            let text = text(entry.what, other_name, own, &history.notes);
             TimelineEvent { at, host, other, text }
         });
         // A fault comes before what follows from it.
         let mut events: Vec<TimelineEvent> = faults.chain(others).collect();
         events.sort_by_key(|event| event.at);
-        Timeline { events, left_out: history.left_out }
+        Timeline { events, left_out: history.events.left_out() }
     }
 }
 
@@ -187,7 +188,7 @@ fn other_of(what: &Incident) -> Option<HostId> {
         | Incident::Started { .. }
         | Incident::Crashes
         | Incident::LosesPower
-        | Incident::Loses { .. }
+        | Incident::Loses
         | Incident::Pauses
         | Incident::Resumes
         | Incident::Jumps { .. }
@@ -198,7 +199,7 @@ fn other_of(what: &Incident) -> Option<HostId> {
 }
 
 /// Says what has happened.
-fn text(what: &Incident, other: &str, notes: &[String]) -> String {
+fn text(what: &Incident, other: &str, own: &str, notes: &[String]) -> String {
     match what {
         Incident::Sends { bytes, .. } => format!("sends {} to '{other}'", Bytes(*bytes)),
         Incident::SendsDatagram { bytes, .. } => {
@@ -208,7 +209,14 @@ fn text(what: &Incident, other: &str, notes: &[String]) -> String {
         Incident::ReceivesDatagram { bytes, .. } => {
             format!("receives a datagram of {} from '{other}'", Bytes(*bytes))
         }
-        Incident::Drops { why, .. } => format!("drops a datagram from '{other}': {why}"),
+        Incident::Drops { why, .. } => {
+            let why = match why {
+                Dropped::Cut => "the link is cut",
+                Dropped::NoSocket => "no socket receives from there",
+                Dropped::NoRoom => "the buffer is full",
+            };
+            format!("drops a datagram from '{other}': {why}")
+        }
         Incident::HeldUp { .. } => format!("does not get what '{other}' has sent, for now"),
         Incident::Connects { .. } => format!("asks '{other}' for a connection"),
         Incident::Connected { .. } => format!("is connected to '{other}'"),
@@ -221,15 +229,13 @@ fn text(what: &Incident, other: &str, notes: &[String]) -> String {
         Incident::Held { .. } => format!("the link to '{other}' is held"),
         Incident::Released { .. } => format!("the link to '{other}' is released"),
         Incident::Calm => String::from("all faults end"),
-        Incident::Synced { file, is_directory: true } => {
-            format!("has synced the directory '{file}'")
-        }
-        Incident::Synced { file, .. } => format!("has synced '{file}'"),
+        Incident::Synced { is_directory: true } => format!("has synced the directory '{own}'"),
+        Incident::Synced { .. } => format!("has synced '{own}'"),
         Incident::Started { life: ..=1 } => String::from("starts"),
         Incident::Started { life } => format!("restarts (life {life})"),
         Incident::Crashes => String::from("crashes"),
         Incident::LosesPower => String::from("loses its power"),
-        Incident::Loses { what } => format!("loses {what}"),
+        Incident::Loses => format!("loses {own}"),
         Incident::Pauses => String::from("pauses"),
         Incident::Resumes => String::from("resumes"),
         Incident::Jumps { milliseconds: ahead @ 0.. } => {

@@ -41,7 +41,7 @@ impl fmt::Display for Turns<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Turns(record) = *self;
         let (all, turns) = (record.trace.steps.len(), &record.turns);
-        let has_timeline = record.history.as_ref().is_some_and(|it| it.entries.len() > 1);
+        let has_timeline = record.history.as_ref().is_some_and(|it| it.events.len() > 1);
         if turns.is_empty() || (has_timeline && all > MOST) {
             return Ok(());
         }

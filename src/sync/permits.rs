@@ -218,7 +218,8 @@ impl Permits {
             // them.
             locked.serve(&mut woken);
             let first = locked.queue.is_empty();
-            if first && locked.take(count) {
+            // A request for no permits takes nothing from what waits.
+            if (first || count == 0) && locked.take(count) {
                 return Ok(());
             }
             let wait = Wait {
@@ -371,6 +372,7 @@ impl Permits {
 }
 
 #[track_caller]
+#[inline]
 fn sum(free: usize, more: usize) -> usize {
     match free.checked_add(more) {
         Some(sum) if sum <= MAX => sum,

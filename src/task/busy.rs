@@ -21,6 +21,7 @@
 #![expect(unsafe_code, reason = "reads another thread's cell by its address")]
 
 use std::cell::Cell;
+use std::mem::offset_of;
 use std::num::NonZero;
 use std::panic::Location;
 use std::ptr;
@@ -176,6 +177,15 @@ struct Address(*const StaticPtr<()>);
 unsafe impl Send for Address {}
 
 impl Board {
+    /// For debuggers: the offset of the number of the worker's thread.
+    pub(crate) const THREAD: usize = offset_of!(Board, thread) + WatchedThread::NUMBER;
+    /// For debuggers: the bit of a note that means a root.
+    pub(crate) const ROOT: usize = ROOT;
+    /// For debuggers: the bit of a note that means a label.
+    pub(crate) const LABEL: usize = LABEL;
+    /// For debuggers: the offset of the pointer to the place in a label.
+    pub(crate) const LABEL_PLACE: usize = offset_of!(Label, spawned_at);
+
     pub(crate) fn new() -> Board {
         let thread = WatchedThread::new();
         Board { cell: Mutex::new(Address(ptr::null())), thread }

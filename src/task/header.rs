@@ -4,7 +4,7 @@
 use std::alloc::Layout;
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
-use std::mem::MaybeUninit;
+use std::mem::{MaybeUninit, offset_of};
 use std::panic::Location;
 use std::ptr::{self, NonNull};
 
@@ -217,6 +217,9 @@ const _: () = assert!(size_of::<Running>() <= HEAD_SIZE && align_of::<Running>()
 const _: () = assert!(size_of::<Header>() <= 176);
 
 impl Running {
+    /// For debuggers: the offset of the fiber.
+    pub(crate) const FIBER: usize = offset_of!(Running, fiber);
+
     pub(crate) fn new(node_top: *const CancelNode) -> Running {
         Running {
             allowance: Cell::new(FIRST_ALLOWANCE),
@@ -271,6 +274,11 @@ unsafe impl Send for Header {}
 static NEXT_ID: StaticU64 = StaticU64::new(1);
 
 impl Header {
+    /// For debuggers: the offset of the task's number, which is 0 before it is asked for.
+    pub(crate) const ID: usize = offset_of!(Header, id);
+    /// For debuggers: the offset of the task's note: see [`super::busy`].
+    pub(crate) const NOTE: usize = offset_of!(Header, note);
+
     /// Creates a header with two references. One is the handle's. The other belongs to the queue
     /// and then to the worker.
     #[expect(clippy::too_many_arguments, reason = "called once, by the scope")]

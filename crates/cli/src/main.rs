@@ -38,6 +38,11 @@ static COMMANDS: &[Command] = &[
         usage: "SOCKET|PID            print the numbers of the runtime as OpenMetrics",
         run: print::metrics,
     },
+    Command {
+        name: "gdb-script",
+        usage: "                      print the commands for gdb: `ecru gdb-script >ecru-gdb.py`",
+        run: print::gdb_script,
+    },
 ];
 
 /// Why a command has failed.

@@ -1,4 +1,4 @@
-//! The commands that print one answer: `ecru dump`, `ecru trace`, `ecru metrics`.
+//! The commands that print one text: `ecru dump`, `ecru trace`, `ecru metrics`, `ecru gdb-script`.
 
 use std::io::{self, Write};
 
@@ -18,6 +18,15 @@ pub(crate) fn trace(arguments: &[String]) -> Result<(), Failure> {
 
 pub(crate) fn metrics(arguments: &[String]) -> Result<(), Failure> {
     print(&Arguments::parse(arguments, &[])?, "metrics")
+}
+
+pub(crate) fn gdb_script(arguments: &[String]) -> Result<(), Failure> {
+    if let Some(one) = arguments.first() {
+        return Err(Failure::Usage(format!(
+            "`gdb-script` takes no argument, but {one:?} was given"
+        )));
+    }
+    Ok(io::stdout().write_all(include_bytes!("gdb/ecru-gdb.py"))?)
 }
 
 fn print(arguments: &Arguments, request: &str) -> Result<(), Failure> {

@@ -5,7 +5,7 @@
 //! - *pulls* hosts what stops at once when the scope is cancelled: taking jobs, watching results,
 //!   feeding maps.
 //! - *keep* hosts what must go on until the jobs that were begun have ended: the engine itself and
-//!   the renewal of leases. It is shielded from the cancellation.
+//!   what looks after leases. It is shielded from the cancellation.
 //!
 //! The phases: `Open`, until *pulls* has ended. `Draining`, until *keep* has ended. `Ended`: every
 //! call answers that the fleet is disconnected.
@@ -24,6 +24,7 @@ use crate::engine::{self, Engine};
 use crate::errors::disconnected;
 use crate::every::Schedules;
 use crate::metrics::Opened;
+use crate::renewals::Renewals;
 
 /// A task of a fleet.
 pub(crate) type Task<'scope> = Box<dyn FnOnce() + Send + 'scope>;
@@ -38,6 +39,7 @@ pub(crate) struct Core {
     warn: Mutex<Warn>,
     pub(crate) schedules: Schedules,
     pub(crate) opened: Opened,
+    pub(crate) renewals: Renewals,
 }
 
 /// Is called with warnings.
@@ -81,8 +83,9 @@ impl Core {
             let _ = writeln!(io::stderr(), "ecru-fleet: {text}");
         });
         let (list, warn, schedules) = (WaitList::new(), Mutex::new(warn), Schedules::default());
-        let opened = Opened::default();
-        let core = Arc::new(Core { engine, keep, pulls, phase, list, warn, schedules, opened });
+        let (opened, renewals) = (Opened::default(), Renewals::default());
+        let core = Core { engine, keep, pulls, phase, list, warn, schedules, opened, renewals };
+        let core = Arc::new(core);
         let keep = Keep { core: Arc::clone(&core), tasks: to_keep };
         let pulls = Pulls { core: Arc::clone(&core), tasks: to_pull };
         (core, keep, pulls)
@@ -91,6 +94,11 @@ impl Core {
     /// Returns the engine, unless the fleet has ended.
     pub(crate) fn engine(&self) -> io::Result<&dyn Engine> {
         self.check().map(|()| &*self.engine)
+    }
+
+    /// Opens what the engine needs to renew leases on the thread of the scope.
+    pub(crate) fn attend<'scope>(&self, s: &'scope Scope<'scope, '_>) -> io::Result<()> {
+        self.engine.attend(s)
     }
 
     /// Tells the program, or its operator, of something that it should know.
@@ -147,19 +155,22 @@ struct Keep {
 }
 
 impl Keep {
-    fn run<'s>(self, s: &'s Scope<'s, '_>) {
+    fn run(self) {
         let Keep { core, tasks } = self;
-        loop {
-            let draining = Reached { core: &core, phase: Phase::Draining };
-            select! {
-                recv(tasks) -> task => match task {
-                    Ok(task) => drop(s.builder().name("fleet-keep").spawn(task)),
-                    Err(_) => break,
-                },
-                wait(&draining) -> _ => break,
+        ecru::scope(|s| {
+            loop {
+                let draining = Reached { core: &core, phase: Phase::Draining };
+                select! {
+                    recv(tasks) -> task => match task {
+                        Ok(task) => drop(s.builder().name("fleet-keep").spawn(task)),
+                        Err(_) => break,
+                    },
+                    wait(&draining) -> _ => break,
+                }
             }
-        }
-        tasks.close_now();
+            tasks.close_now();
+        });
+        core.renewals.stop();
     }
 }
 
@@ -169,6 +180,8 @@ struct End(Arc<Core>);
 impl Drop for End {
     fn drop(&mut self) {
         self.0.reach(Phase::Ended);
+        // It has ended already, but for a panic.
+        self.0.renewals.abandon();
         self.0.engine.end();
     }
 }
@@ -228,7 +241,7 @@ pub(crate) fn start<'scope>(
         "fleet",
         Box::new(move || {
             let _end = end;
-            ecru::shield(|| ecru::scope(|inner| keep.run(inner)));
+            ecru::shield(|| keep.run());
         }),
     );
     Started { tasks: start_pulls(s, pulls), core }
@@ -269,7 +282,7 @@ pub(crate) fn connect<'scope>(
                             end = Some(End(Arc::clone(&core)));
                             // A caller that has gone drops the pulls, which ends the fleet.
                             let _ = report.try_send(Ok((core, pulls)));
-                            keep.run(inner);
+                            keep.run();
                         }
                     }
                 });

@@ -20,6 +20,7 @@ use crate::id::JobId;
 use crate::map;
 use crate::outcome::{Name, Outcome};
 use crate::panics;
+use crate::progress::Progress;
 use crate::queue::{Queue, Shared};
 use crate::results::Results;
 use crate::run::Run;
@@ -161,6 +162,18 @@ impl<'scope, A: Wire, R: Wire> Function<'scope, A, R> {
     /// This is a cancellation point.
     pub fn stats(&self) -> io::Result<Stats> {
         self.queue.stats()
+    }
+
+    /// Returns how far the calls are that have [reported](crate::Run::progress) that, at most 256 of
+    /// them.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Queue::progress`].
+    ///
+    /// # Cancellation
+    /// This is a cancellation point.
+    pub fn progress(&self) -> io::Result<Vec<(JobId, Progress)>> {
+        self.queue.progress()
     }
 
     /// Calls the function, and waits for its result. While the servers elect a leader, it waits,

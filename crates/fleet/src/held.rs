@@ -1,7 +1,7 @@
 //! The jobs that are held here, and what is known of their leases.
 //!
 //! A *holding* belongs to one call of `jobs`. It has the jobs that were handed out to it and are
-//! not settled. Two tasks look after it: see `keeper`.
+//! not settled. Two tasks look after it, one of them on a thread of its own: see `keeper`.
 //!
 //! The locks are taken in this order: the jobs of a holding, then the state of one job. Neither is
 //! held while something waits or user code runs.
@@ -21,6 +21,7 @@ use crate::core::{Core, Phase};
 use crate::engine::{Delivery, Lease};
 use crate::errors::LeaseLost;
 use crate::id::JobId;
+use crate::progress::Reports;
 
 /// The pause before an engine is asked again that has not answered.
 const AGAIN: Duration = Duration::from_millis(100);
@@ -35,8 +36,8 @@ pub(crate) struct Holding {
     /// Returns whether jobs can still be received.
     is_open: Box<dyn Fn() -> bool + Send + Sync>,
     jobs: Mutex<Jobs>,
-    /// It was told that the leases are looked after too late.
-    is_late: AtomicBool,
+    /// It was told that leases are renewed too late.
+    pub(crate) is_late: AtomicBool,
     /// Grows with each change that concerns a task that waits for one.
     version: AtomicU64,
     list: WaitList,
@@ -74,6 +75,7 @@ pub(crate) struct Held {
     /// This attempt is recorded. The lock is held while it is being recorded.
     begun: AtomicBool,
     beginning: ecru::sync::Mutex<()>,
+    pub(crate) reports: Reports,
 }
 
 struct State {
@@ -161,19 +163,6 @@ impl Holding {
         self.change();
     }
 
-    /// Tells once if the leases are looked after so late that they may be lost.
-    pub(crate) fn note_delay(&self, delay: Duration) {
-        if delay < self.lease() / 3 || self.is_late.swap(true, Ordering::Relaxed) {
-            return;
-        }
-        self.core.warn(&format!(
-            "leases of {:?} were renewed {delay:?} too late, so jobs may run twice: the process stood \
-             still, or a job blocks a thread of the runtime; call what blocks by `ecru::unblock`, \
-             or raise the lease",
-            self.lease()
-        ));
-    }
-
     fn moment(&self) -> (u64, Phase) {
         (self.version.load(Ordering::Acquire), self.core.phase())
     }
@@ -224,6 +213,7 @@ impl Holding {
             exceeded: AtomicBool::new(false),
             begun: AtomicBool::new(false),
             beginning: ecru::sync::Mutex::new(()),
+            reports: Reports::default(),
         });
         // The tasks that look after it look often enough, so they need not be woken.
         jobs.held.insert(key, Arc::clone(&held));
@@ -352,6 +342,14 @@ impl Held {
     pub(crate) fn renew_soon(&self, now: Instant) {
         let mut state = locked(&self.state);
         state.renew_at = state.renew_at.min(now + self.holding.lease() / 12);
+    }
+
+    /// The engine knows that the lease has ended. The task that gives leases up does the rest.
+    pub(crate) fn expire(&self) {
+        let mut state = locked(&self.state);
+        state.valid_until = state.valid_until.min(ecru::time::now());
+        drop(state);
+        self.holding.change();
     }
 
     /// Gives the job up and cancels what works on it.

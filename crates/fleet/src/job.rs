@@ -9,6 +9,7 @@ use crate::engine::Dead;
 use crate::errors::LeaseLost;
 use crate::held::Held;
 use crate::id::JobId;
+use crate::progress::Progress;
 use crate::queue::Shared;
 use crate::settle::{How, Unsettled};
 
@@ -87,14 +88,52 @@ impl<T> Job<T> {
         self.guard.held.fence()
     }
 
+    /// Reports how far the job is, for [`Queue::progress`](crate::Queue::progress),
+    /// [`Queue::stats`](crate::Queue::stats) and the program `fleet`. The report replaces the one
+    /// before it, and is removed when the job is done or handed out again.
+    ///
+    /// This never waits, and it may be called often: about two reports a second are sent, and the
+    /// last one at the latest after a third of a lease. A report that is lost with a connection is
+    /// replaced by the next one. A job without a newer report for a day has none.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru_fleet::{Fleet, Progress};
+    ///
+    /// ecru::run(|| {
+    ///     ecru::scope(|s| {
+    ///         let scans = Fleet::local(s).queue::<u64>("scans").open()?;
+    ///         scans.send(200)?;
+    ///         let job = scans.jobs(1)?.recv()?;
+    ///         job.run(|pages| {
+    ///             for page in 0..*pages {
+    ///                 job.progress(&Progress::new(page, *pages).with_text("scanning"));
+    ///             }
+    ///         })?;
+    ///         job.done()?;
+    ///         Ok::<(), std::io::Error>(())
+    ///     })
+    /// })?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn progress(&self, progress: &Progress) {
+        self.guard.held.look();
+        self.guard.held.report(progress);
+    }
+
     /// Works on the job in place. If the lease is lost or the job is cancelled, the waits inside
     /// `f` are cancelled.
     ///
     /// # Blocking
-    /// The tasks that renew leases, and those of the connection, run on the threads of the runtime.
-    /// If `f` blocks a thread for longer than a third of the lease, without a wait of ecru, the lease
-    /// of this job and those of others in the process may end, and the jobs are handed out again.
-    /// Call what blocks or computes for long by [`ecru::unblock`], which this waits for.
+    /// `f` may block its thread, by [`std::thread::sleep`] or a long computation. Leases are renewed
+    /// by a thread of their own, with a connection of their own, so neither this job nor any other
+    /// one loses its lease by that. The other tasks of the blocked thread wait, and so may all that
+    /// needs the fleet's first connection: `done` returns later, and jobs that are on their way to
+    /// this process are handed out again elsewhere, which is no attempt. So call what blocks or
+    /// computes for long by [`ecru::unblock`], which this waits for.
+    ///
+    /// The thread starts when the fleet begins to take jobs. It costs one connection to the servers,
+    /// and it wakes up once in each third of the lease.
     ///
     /// # Errors
     /// Returns [`LeaseLost`] if the lease was lost before `f` has ended, or if `f` took longer than
@@ -249,6 +288,7 @@ pub(crate) fn cut(why: &str) -> &str {
 
 impl Drop for Guard {
     fn drop(&mut self) {
+        self.held.remove_report_later();
         match self.held.release() {
             Some(_) if self.held.has_exceeded_limit() => {
                 let guard = Guard { held: Arc::clone(&self.held), queue: Arc::clone(&self.queue) };

@@ -2,31 +2,54 @@
 //!
 //! They are two because a renewal waits for its confirmation, and a lease may end meanwhile.
 //!
-//! They are tasks of the program's runtime, so code that blocks a thread of it can hold them up.
-//! They notice that, and tell.
+//! Renewals must not stand behind code of the program, so they have a thread: see `renewals`. Giving
+//! a lease up cancels work of the program, which may run its code, so that is a task of the
+//! program's runtime.
 
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use ecru::select;
 
-use crate::errors::LeaseLost;
 use crate::held::Holding;
+use crate::renewals;
+use crate::wall::is_simulated;
 
-/// Starts the two tasks. They end when the holding is over.
+/// Starts to look after the leases of a holding, until it is over.
 pub(crate) fn start(holding: &Arc<Holding>) -> io::Result<()> {
-    let own = Arc::clone(holding);
-    holding.core.keep(Box::new(move || until_over(&own, Holding::next_renewal, renew)))?;
-    let own = Arc::clone(holding);
-    holding.core.keep(Box::new(move || until_over(&own, Holding::next_end, Holding::give_up)))
+    let started = begin(holding);
+    if started.is_err() {
+        holding.finish();
+    }
+    started
 }
 
-/// Calls `act` each time that `when` says.
+fn begin(holding: &Arc<Holding>) -> io::Result<()> {
+    let own = Arc::clone(holding);
+    let keep = |task| holding.core.keep(task);
+    keep(Box::new(move || until_over(&own, Holding::next_end, Holding::give_up, |_, _| {})))?;
+    if is_simulated() {
+        let own = Arc::clone(holding);
+        return keep(Box::new(move || renew_until_over(&own)));
+    }
+    let over = renewals::begin(holding)?;
+    // The fleet does not end before.
+    keep(Box::new(move || over.wait()))
+}
+
+/// Renews the leases of a holding until it is over.
+pub(crate) fn renew_until_over(holding: &Holding) {
+    until_over(holding, Holding::next_renewal, renew, note_delay);
+}
+
+/// Calls `act` each time that `when` says, and `late` with the delay of each wait.
 fn until_over(
     holding: &Holding,
     when: impl Fn(&Holding) -> Option<Instant>,
     act: impl Fn(&Holding, Instant),
+    late: impl Fn(&Holding, Duration),
 ) {
     loop {
         let changed = holding.changed();
@@ -48,7 +71,7 @@ fn until_over(
         // Without a job it does not matter. One may have come meanwhile, and may have gone or lost
         // its lease since.
         if next.is_some() || holding.handed_out() > handed_out {
-            holding.note_delay(ecru::time::now().saturating_duration_since(due));
+            late(holding, ecru::time::now().saturating_duration_since(due));
         }
     }
 }
@@ -66,13 +89,30 @@ fn renew(holding: &Holding, now: Instant) {
     // Whatever is not answered until then is asked again.
     let limit = now + holding.lease() / 3;
     for (held, asked, renewal) in begun {
+        held.flush_report();
         let answer = renewal.and_then(|renewal| {
             ecru::timeout_at(limit, || renewal.wait()).unwrap_or_else(|elapsed| Err(elapsed.into()))
         });
         match answer {
             Ok(true) => held.renewed(asked),
-            Ok(false) => held.lose(LeaseLost::Expired),
+            Ok(false) => held.expire(),
             Err(_) => held.renew_soon(ecru::time::now()),
         }
     }
+}
+
+/// Tells once if leases are renewed so late that they may be lost. The program is told by a task of
+/// its own runtime.
+fn note_delay(holding: &Holding, delay: Duration) {
+    if delay < holding.lease() / 3 || holding.is_late.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let text = format!(
+        "leases of {:?} were renewed {delay:?} too late, so jobs may run twice: the process stood \
+         still, or the machine has too few processors for it; raise the lease",
+        holding.lease()
+    );
+    let core = Arc::clone(&holding.core);
+    // At the end of the fleet there is nothing left to do about it.
+    let _ = holding.core.keep(Box::new(move || core.warn(&text)));
 }

@@ -18,7 +18,7 @@
 //! | send jobs for later, or again and again | [`Queue::send_after`], [`Queue::send_at`], [`Queue::every`], [`Queue::cron`] |
 //! | work on jobs | [`Queue::jobs`], [`Job::run`], [`Job::done`], [`Unsettled`] |
 //! | handle what fails | [`Job::retry_after`], [`Job::bury`], [`Queue::dead`] |
-//! | operate a queue | [`Queue::cancel`], [`Queue::pause`], [`Queue::stats`], [`Queue::update`], [`Fleet::on_warning`], [`Fleet::metrics`] |
+//! | operate a queue | [`Queue::cancel`], [`Queue::pause`], [`Queue::stats`], [`Job::progress`], [`Queue::update`], [`Fleet::on_warning`], [`Fleet::metrics`] |
 //! | call functions that run anywhere | [`Fleet::function`], [`Function::serve`], [`Function::call`], [`Function::call_keyed`] |
 //! | map a function over many items | [`Function::map`] |
 //! | look after the servers | the program `fleet`: [below](#operating-the-servers) |
@@ -97,6 +97,8 @@
 //!   of a key run in order, one at a time.
 //! - Each index of a map, and each key of `call_keyed`, has one stored result as long as results
 //!   are kept.
+//! - Leases are renewed by a thread of their own, so that code that blocks or computes in a job costs
+//!   no other job its lease.
 //! - A holder that cannot renew its lease gives up when the lease has ended by its own clock.
 //! - When the scope of the fleet is cancelled, no more jobs are taken, those that were not begun
 //!   are given back, and those inside [`Job::run`] or a served function get their time.
@@ -145,6 +147,7 @@
 //! | the last attempt of each job that was handed out again | the stream `fleet-attempts-q_mill`, messages to `fleet.attempts.q_mill.ID.NUMBER` |
 //! | when jobs were handed out, if there is a [rate](QueueBuilder::rate) | the same stream, a message to `fleet.attempts.q_mill.=rate.starts` |
 //! | the jobs that processes work on for the first time | the same stream, messages to `fleet.attempts.q_mill.=pages.PROCESS` |
+//! | how far a job is, for a day at most | the same stream, a message to `fleet.attempts.q_mill.=progress.ID` |
 //! | the dead | the stream `fleet-dead-q_mill`, messages to `fleet.dead.q_mill.ID.NUMBER`, where the job had that number in its stream |
 //! | an announcement that a job was cancelled | `fleet.cancel.q_mill`, the payload `ID` or `ID NUMBER`, which is not stored. Each process that takes jobs listens to it |
 //! | an announcement that the settings change | `fleet.cancel.q_mill`, the payload `* LEASE` with the new lease in nanoseconds |
@@ -181,7 +184,8 @@
 //! `revive` and `discard` work on the dead of a queue, `fleet job` finds a job, and `fleet pause`,
 //! `resume` and `drain` stop a queue, and `fleet repair` removes jobs that a server lists although
 //! they are done. They need not know what a job consists of. `cargo install ecru-fleet` installs
-//! it.
+//! it. With `--features web`, `fleet web URL` serves a page with the queues, what is running where,
+//! and the dead.
 //!
 //! # Beside other systems
 //! The file `FEATURES.md` of this package has what a fleet has and lacks, beside Sidekiq, Oban, River,
@@ -214,8 +218,10 @@ mod metrics;
 mod outcome;
 mod panics;
 mod per_key;
+mod progress;
 mod pull;
 mod queue;
+mod renewals;
 mod results;
 mod run;
 mod send;
@@ -236,6 +242,7 @@ pub use fleet::Fleet;
 pub use function::{Function, FunctionBuilder};
 pub use id::JobId;
 pub use job::Job;
+pub use progress::Progress;
 pub use queue::{Queue, QueueBuilder};
 pub use results::Results;
 pub use run::Run;

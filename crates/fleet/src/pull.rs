@@ -54,18 +54,19 @@ pub(crate) fn begin<T: Wire>(queue: &Arc<Shared>, window: usize) -> io::Result<B
     let engine = queue.engine()?;
     // Listening comes first, so that no cancellation of a job that is handed out is missed.
     let announcements = engine.announcements()?;
-    let pull: Arc<dyn engine::Pull> = Arc::from(engine.pull(window)?);
     // The window bounds it.
     let (give, jobs) = channel::unbounded::<Job<T>>();
     let own = give.clone();
     let is_open = Box::new(move || !own.is_closed());
     let holding = Holding::new(Arc::clone(&queue.core), queue.lease(), is_open);
     keeper::start(&holding)?;
+    let finish = Finish(Arc::clone(&holding));
+    let pull: Arc<dyn engine::Pull> = Arc::from(engine.pull(window)?);
     let ended = Arc::default();
     let task = Pull {
         queue: Arc::clone(queue),
         jobs: Arc::clone(&pull),
-        holding: Finish(Arc::clone(&holding)),
+        holding: finish,
         give: Close(give),
         ended: Arc::clone(&ended),
     };
@@ -266,12 +267,16 @@ impl<T: Wire> Taking<'_, T> {
 
     /// Moves a job to the dead. If that fails, it is handed out again later.
     fn bury(&self, delivery: Delivery, attempts: u32, reason: &str) -> io::Result<()> {
-        let Delivery { id, payload, sequence, lease, .. } = delivery;
+        let Delivery { id, payload, sequence, begun, lease, .. } = delivery;
         let reason = job::cut(reason).to_owned();
         let dead = engine::Dead { id, sequence, attempts, reason, payload };
         let bury = || {
             lease.begin(false)?;
             self.queue.bury(&dead)?;
+            if begun > 0 {
+                // The last holder has died, perhaps after it had reported how far the job is.
+                lease.report(None);
+            }
             if lease.claim()? { lease.terminate(&dead.reason) } else { Ok(()) }
         };
         let Err(error) = bury() else { return Ok(()) };

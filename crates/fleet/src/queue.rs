@@ -17,6 +17,7 @@ use crate::engine::{self, Changes, EngineQueue, QueueSpec};
 use crate::errors::{SendError, invalid};
 use crate::id::JobId;
 use crate::job::Job;
+use crate::progress::{self, Progress};
 use crate::pull;
 use crate::send::{Pending, Sent};
 use crate::settings::{self, LONGEST_PAUSE, Settings, setters};
@@ -143,7 +144,10 @@ impl Shared {
     /// Returns how many jobs there are.
     pub(crate) fn stats(&self) -> io::Result<Stats> {
         let counts = self.engine()?.counts()?;
+        let progress = self.engine()?.progress()?;
         Ok(Stats {
+            reporting: u64::try_from(progress.len()).unwrap_or(u64::MAX),
+            percent: progress::average(progress.iter().map(|(_, progress)| progress)),
             queued: counts.queued,
             running: counts.running,
             redelivered: counts.redelivered,
@@ -499,6 +503,44 @@ impl<T: Wire> Queue<T> {
     /// This is a cancellation point.
     pub fn stats(&self) -> io::Result<Stats> {
         self.shared.stats()
+    }
+
+    /// Returns how far the jobs are that have [reported](Job::progress) that, at most 256 of them.
+    ///
+    /// # Errors
+    /// Returns `NotConnected` after the end of the fleet, and errors of the server.
+    ///
+    /// # Cancellation
+    /// This is a cancellation point.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru_fleet::{Fleet, Progress};
+    ///
+    /// ecru::run(|| {
+    ///     ecru::scope(|s| {
+    ///         let scans = Fleet::local(s).queue::<u64>("scans").open()?;
+    ///         scans.send(200)?;
+    ///         let job = scans.jobs(1)?.recv()?;
+    ///         job.progress(&Progress::new(50, 200));
+    ///         // It is sent meanwhile.
+    ///         while scans.progress()?.is_empty() {
+    ///             ecru::yield_now()?;
+    ///         }
+    ///         let found = scans.progress()?;
+    ///         assert_eq!(found, [(job.id().clone(), Progress::new(50, 200))]);
+    ///         job.done()?;
+    ///         Ok::<(), std::io::Error>(())
+    ///     })
+    /// })?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn progress(&self) -> io::Result<Vec<(JobId, Progress)>> {
+        let found = self.shared.engine()?.progress()?;
+        Ok(found
+            .into_iter()
+            .map(|(token, progress)| (JobId::from_token(&token), progress))
+            .collect())
     }
 
     /// Changes settings of the queue in the whole fleet, while it is in use. Jobs and leases stay.

@@ -1,6 +1,11 @@
 //! What a function knows of its run.
 
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::Weak;
+
+use crate::held::Held;
 use crate::id::JobId;
+use crate::progress::Progress;
 
 /// One run of a function's body.
 #[derive(Clone, Debug)]
@@ -8,6 +13,7 @@ pub struct Run {
     pub(crate) id: JobId,
     pub(crate) attempt: u32,
     pub(crate) fence: (u64, u32),
+    pub(crate) held: Weak<Held>,
 }
 
 impl Run {
@@ -29,4 +35,16 @@ impl Run {
     pub fn fence(&self) -> (u64, u32) {
         self.fence
     }
+
+    /// Reports how far the call is: see [`Job::progress`](crate::Job::progress). Has no effect after
+    /// the end of the run.
+    pub fn progress(&self, progress: &Progress) {
+        if let Some(held) = self.held.upgrade() {
+            held.report(progress);
+        }
+    }
 }
+
+// No panic leaves the state of a held job half-changed.
+impl UnwindSafe for Run {}
+impl RefUnwindSafe for Run {}

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -85,7 +86,8 @@ impl<A: Wire, R: Wire> Function<'_, A, R> {
         if held.begin().is_err() {
             return Ok(());
         }
-        let run = Run { id: held.id.clone(), attempt: held.attempt(), fence: held.fence() };
+        let (id, attempt, fence) = (held.id.clone(), held.attempt(), held.fence());
+        let run = Run { id, attempt, fence, held: Arc::downgrade(held) };
         let body = || (self.body)(arg, &run).and_then(encode).map_err(Failure::from);
         // The lease is renewed until the result is stored.
         let ran = guard.run(|| {

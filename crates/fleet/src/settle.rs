@@ -195,6 +195,7 @@ impl Guard {
             ecru::cancel_scope(|handle| {
                 let _inside = held.enter(handle).map_err(|_| Trouble::Lost)?;
                 held.settle().map_err(|_| Trouble::Lost)?;
+                held.remove_report();
                 self.carry_out(how)
             })
         })

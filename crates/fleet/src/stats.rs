@@ -14,6 +14,10 @@ pub struct Stats {
     /// Jobs that are done, and that the servers list as stored all the same, which happens after a
     /// disk was full. They run no more, but they keep their keys. `fleet repair` removes them.
     pub ghosts: u64,
+    /// Those of `running` whose [progress](crate::Job::progress) is known. At most 256 are counted.
+    pub reporting: u64,
+    /// How far those are on average, from 0 to 100, or `None` if there are none.
+    pub percent: Option<u8>,
     /// Jobs among the dead.
     pub dead: u64,
     /// Runs of a function in this process whose results wait until the servers have room.

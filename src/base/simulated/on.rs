@@ -32,15 +32,15 @@ use std::mem::ManuallyDrop;
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::untaken::Held;
 use crate::base::alarm::Ring;
 use crate::base::drift::Drift;
 use crate::base::service::Key;
-use crate::base::sync::StaticU64;
 use crate::base::sync::atomic::Ordering;
+use crate::base::sync::{SpinGuard, SpinLock, StaticU64};
 use crate::base::{local, random};
 
 /// When simulations begin, by std's clock if the crate `ecru-sim-libc` replaces it: on 1 January
@@ -499,9 +499,8 @@ pub(crate) fn course<T: 'static>() -> Option<Rc<T>> {
 }
 
 /// The alarms of a simulation.
-#[derive(Default)]
 pub(crate) struct Alarms {
-    queue: Mutex<AlarmQueue>,
+    queue: SpinLock<AlarmQueue>,
 }
 
 #[derive(Default)]
@@ -520,9 +519,15 @@ impl AlarmQueue {
     }
 }
 
+impl Default for Alarms {
+    fn default() -> Alarms {
+        Alarms { queue: SpinLock::new(AlarmQueue::default()) }
+    }
+}
+
 impl Alarms {
-    fn lock(&self) -> MutexGuard<'_, AlarmQueue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> SpinGuard<'_, AlarmQueue> {
+        self.queue.lock()
     }
 
     /// Sets an alarm for a time of the running code's clock. The key has that time.
@@ -567,6 +572,10 @@ impl Alarms {
         self.lock().set.first_key_value().map(|((due, _), _)| *due)
     }
 
+    fn is_due(&self, now: Instant) -> bool {
+        self.next().is_some_and(|next| next <= now)
+    }
+
     /// Takes the first alarm if its time has come, with its clock.
     fn take_due(&self, now: Instant) -> Option<(u16, Weak<dyn Ring>)> {
         let mut queue = self.lock();
@@ -598,11 +607,11 @@ pub(crate) fn ring_soon(what: Weak<dyn Ring>) {
 
 /// Rings the alarms whose time has come, also those that are set meanwhile.
 pub(crate) fn ring_due() {
-    let Some((alarms, now)) =
-        with(|simulated| (Arc::clone(&simulated.alarms), simulated.now.get()))
-    else {
-        return;
-    };
+    let due = with(|simulated| {
+        let now = simulated.now.get();
+        simulated.alarms.is_due(now).then(|| (Arc::clone(&simulated.alarms), now))
+    });
+    let Some((alarms, now)) = due.flatten() else { return };
     while let Some((clock, what)) = alarms.take_due(now) {
         let Some(what) = what.upgrade() else { continue };
         with(|simulated| simulated.ringing.set(Some(clock)));

@@ -99,6 +99,10 @@ unsafe impl Send for Stack {}
 unsafe impl Sync for Stack {}
 
 impl Stack {
+    /// For debuggers: the offset of the address of the top.
+    #[cfg(not(any(ecru_baton, miri, loom)))]
+    pub(crate) const TOP: usize = std::mem::offset_of!(Stack, top);
+
     /// Takes a stack of at least `size` usable bytes, rounded up to whole pages.
     ///
     /// Stacks of equal size share slabs. A stack that was dropped is reused.

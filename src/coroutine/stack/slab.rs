@@ -3,6 +3,9 @@
 use std::io;
 use std::ptr::NonNull;
 
+#[cfg(feature = "valgrind")]
+use corosensei::stack::valgrind::ValgrindStackRegistration;
+
 use super::geometry::Geometry;
 use super::guard::{self, Kind};
 use super::map;
@@ -24,6 +27,9 @@ pub(super) struct Slab {
     /// How many of the guards count against `vm.max_map_count`.
     protected: u32,
     entry: &'static SlabEntry,
+    /// The slots that valgrind knows, which are the first ones.
+    #[cfg(feature = "valgrind")]
+    known: Vec<ValgrindStackRegistration>,
 }
 
 // SAFETY: C2: a slab is owned by its pool, which gives access to one thread at a time.
@@ -40,7 +46,16 @@ impl Slab {
                 Ok(base) => {
                     let entry = registry::enter(base.addr().get(), len, geometry);
                     let slots = u32::try_from(slots).expect("clamped above");
-                    return Ok(Slab { base, slots, used: 0, guarded: 0, protected: 0, entry });
+                    return Ok(Slab {
+                        base,
+                        slots,
+                        used: 0,
+                        guarded: 0,
+                        protected: 0,
+                        entry,
+                        #[cfg(feature = "valgrind")]
+                        known: Vec::new(),
+                    });
                 }
                 Err(_) if slots > 1 => slots /= 2,
                 Err(error) => return Err(guard::explained("mapped", &error)),
@@ -58,6 +73,12 @@ impl Slab {
         }
         let index = self.used as usize;
         self.used += 1;
+        #[cfg(feature = "valgrind")]
+        if index == self.known.len() {
+            let limit = index * geometry.stride() + geometry.guard();
+            let start = self.base.as_ptr().wrapping_add(limit);
+            self.known.push(ValgrindStackRegistration::new(start, geometry.usable()));
+        }
         let offset = (index + 1) * geometry.stride() - Geometry::inset(index);
         // SAFETY: the slot lies within the mapping.
         Ok(Some(unsafe { self.base.add(offset) }))

@@ -55,6 +55,16 @@ pub(crate) enum FiberState<Yield, Out> {
     Complete(Out),
 }
 
+/// The offsets in a fiber that debuggers need. There are none in the backend of threads.
+#[cfg(any(ecru_baton, miri, loom))]
+impl<In, Yield, Out> Fiber<In, Yield, Out> {
+    pub(crate) const TOP: Option<usize> = None;
+
+    pub(crate) fn stack_pointers() -> Option<(usize, usize)> {
+        None
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,6 @@
 //! The backend that switches stacks, by `corosensei`.
 
-use std::mem::ManuallyDrop;
+use std::mem::{ManuallyDrop, MaybeUninit, offset_of};
 use std::ptr;
 
 use corosensei::CoroutineResult;
@@ -61,6 +61,45 @@ pub(crate) struct Suspender<In, Yield> {
 }
 
 impl<In, Yield, Out> Fiber<In, Yield, Out> {
+    /// For debuggers: the offset of the address of the stack's top.
+    pub(crate) const TOP: Option<usize> = Some(offset_of!(Self, stack) + Stack::TOP);
+
+    /// For debuggers: returns the offsets of the stack pointer and of the first stack pointer. The
+    /// former is the address of what the switch has saved of a suspended fiber, and 0 while the
+    /// fiber runs. Returns `None` if they are not found.
+    ///
+    /// `corosensei` does not publish them. So this examines a coroutine that never runs, before and
+    /// after the stack pointer is set to 0.
+    #[cold]
+    pub(crate) fn stack_pointers() -> Option<(usize, usize)> {
+        const WORDS: usize = 4;
+        type Inner<In, Yield, Out> = corosensei::Coroutine<In, Yield, Out, Memory>;
+
+        // With this size it has the memory, two stack pointers, a function, and no padding.
+        if size_of::<Inner<In, Yield, Out>>() != WORDS * size_of::<usize>() {
+            return None;
+        }
+        let words = |inner: &Inner<In, Yield, Out>| {
+            // SAFETY: it consists of this number of words, all of which are initialized.
+            unsafe { ptr::from_ref(inner).cast::<[usize; WORDS]>().read() }
+        };
+        let mut room = MaybeUninit::<[u128; 16]>::uninit();
+        let top = (&raw mut room).wrapping_add(1).expose_provenance();
+        let memory = Memory { top: StackPointer::new(top)? };
+        let body = |_: &corosensei::Yielder<In, Yield>, _| -> Out { unreachable!("it never runs") };
+        // SAFETY: nothing runs on this stack, so it needs no guard. The body borrows nothing. There
+        // is room for it and for three words, which is all that is written.
+        let mut inner = unsafe { Inner::<In, Yield, Out>::with_stack_unchecked(memory, body) };
+        let before = words(&inner);
+        // SAFETY: S1: the coroutine has no frames, and its body needs no drop.
+        unsafe { inner.force_reset() };
+        let after = words(&inner);
+        let now = (0..WORDS).find(|&n| after[n] == 0 && before[n] != 0)?;
+        let first = (0..WORDS).find(|&n| n != now && after[n] == before[now])?;
+        let offset = |n| offset_of!(Self, inner) + n * size_of::<usize>();
+        Some((offset(now), offset(first)))
+    }
+
     /// Prepares `f` to run on `stack`.
     ///
     /// # Safety

@@ -184,6 +184,7 @@ impl Draws {
     }
 
     /// Counts a draw.
+    #[inline]
     fn count(&mut self, kind: usize, host: HostId) -> u64 {
         let host = usize::from(host.0);
         if self.counts.len() <= host {
@@ -202,6 +203,7 @@ impl Draws {
 
     /// Draws whether a fault strikes that has this probability. Returns a generator for the size of
     /// the fault if it does.
+    #[inline]
     pub(crate) fn strike(
         &mut self,
         kind: FaultKind,
@@ -216,6 +218,7 @@ impl Draws {
 
     /// Draws whether a fault with this probability strikes later. Returns the fault and a generator
     /// for its size if it does. [`note_struck`](Draws::note_struck) is called when it strikes.
+    #[inline]
     pub(crate) fn plan(
         &mut self,
         kind: FaultKind,
@@ -226,9 +229,24 @@ impl Draws {
             return None;
         }
         let number = self.count(kind as usize, host);
+        // Most draws are of faults that cannot strike.
+        if probability <= 0.0 && self.imposed.is_none() {
+            return None;
+        }
+        self.plan_possible(kind, host, number, probability)
+    }
+
+    #[inline(never)]
+    fn plan_possible(
+        &mut self,
+        kind: FaultKind,
+        host: HostId,
+        number: u64,
+        probability: f64,
+    ) -> Option<(DrawnFault, Generator)> {
         let fault = DrawnFault { kind, host: host.0, number };
         let is_imposed = self.imposed.as_ref().map(|imposed| imposed.contains(&fault));
-        if is_imposed == Some(false) || (is_imposed.is_none() && probability <= 0.0) {
+        if is_imposed == Some(false) {
             return None;
         }
         let mut generator = self.generator(kind as usize, host, number);

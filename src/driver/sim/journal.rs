@@ -18,19 +18,79 @@ const MOST: usize = 1 << 18;
 pub(crate) struct Journal {
     /// The hash of all bytes that were sent and written.
     content: u64,
-    events: VecDeque<Entry>,
-    /// The number of events that are no longer kept.
-    left_out: u64,
+    events: Events,
     /// The run is over.
     is_over: bool,
 }
 
+/// The events of hosts. A run notes two for each message, so an event is small: its time is kept once
+/// for all events of that time, and texts are kept beside the events.
+#[derive(Debug, Default)]
+pub(crate) struct Events {
+    entries: VecDeque<(HostId, Incident)>,
+    /// The times, each with the number of its events.
+    times: VecDeque<(Instant, u32)>,
+    /// The texts of the events that have one, in their order.
+    texts: VecDeque<Arc<str>>,
+    /// The number of events that are no longer kept.
+    left_out: u64,
+}
+
 /// An event of a host.
-#[derive(Clone, Debug)]
-pub(crate) struct Entry {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry<'e> {
     pub(crate) at: Instant,
     pub(crate) host: HostId,
-    pub(crate) what: Incident,
+    pub(crate) what: &'e Incident,
+    pub(crate) text: Option<&'e Arc<str>>,
+}
+
+impl Events {
+    fn push(&mut self, at: Instant, host: HostId, what: Incident) {
+        if self.entries.len() == MOST {
+            self.leave_out();
+        }
+        self.entries.push_back((host, what));
+        match self.times.back_mut() {
+            // There are fewer events than `u32::MAX`.
+            Some((last, count)) if *last == at => *count += 1,
+            _ => self.times.push_back((at, 1)),
+        }
+    }
+
+    /// Forgets the first event.
+    fn leave_out(&mut self) {
+        self.left_out += 1;
+        if self.entries.pop_front().is_some_and(|(_, what)| what.has_text()) {
+            self.texts.pop_front();
+        }
+        if let Some((_, count)) = self.times.front_mut() {
+            *count -= 1;
+            if *count == 0 {
+                self.times.pop_front();
+            }
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Returns the number of events before the first one, which were not kept.
+    pub(crate) fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// Returns the events, in the order in which they were noted.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
+        let times = self.times.iter();
+        let times = times.flat_map(|(at, count)| std::iter::repeat_n(*at, *count as usize));
+        let mut texts = self.texts.iter();
+        times.zip(&self.entries).map(move |(at, (host, what))| {
+            let text = if what.has_text() { texts.next() } else { None };
+            Entry { at, host: *host, what, text }
+        })
+    }
 }
 
 /// What may happen to a host, or what it does.
@@ -59,7 +119,7 @@ pub(crate) enum Incident {
     /// A datagram is dropped, for this reason.
     Drops {
         from: HostId,
-        why: &'static str,
+        why: Dropped,
     },
     /// What another host has sent does not arrive, because the link is cut.
     HeldUp {
@@ -105,9 +165,8 @@ pub(crate) enum Incident {
     },
     /// All faults end.
     Calm,
-    /// What was written to a file, or the names in a directory, are kept.
+    /// What was written to a file, or the names in a directory, are kept. The text is the path.
     Synced {
-        file: Arc<str>,
         is_directory: bool,
     },
     /// It starts, this often so far.
@@ -116,10 +175,8 @@ pub(crate) enum Incident {
     },
     Crashes,
     LosesPower,
-    /// Its disk has lost this in a power failure.
-    Loses {
-        what: Arc<str>,
-    },
+    /// Its disk has lost something in a power failure. The text says what.
+    Loses,
     Pauses,
     Resumes,
     /// Its clock has another rate now, in millionths more or less than that of virtual time.
@@ -136,17 +193,38 @@ pub(crate) enum Incident {
     Fails,
 }
 
+impl Incident {
+    fn has_text(&self) -> bool {
+        matches!(self, Incident::Synced { .. } | Incident::Loses)
+    }
+}
+
+/// Why a datagram is dropped.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Dropped {
+    /// The link is cut.
+    Cut,
+    /// There is no socket for it.
+    NoSocket,
+    /// There is no room for it.
+    NoRoom,
+}
+
 impl Journal {
     /// Notes an event. Nothing is noted when the run is over.
     pub(super) fn note(&mut self, at: Instant, host: HostId, what: Incident) {
         if self.is_over {
             return;
         }
-        if self.events.len() == MOST {
-            self.events.pop_front();
-            self.left_out += 1;
+        self.events.push(at, host, what);
+    }
+
+    /// Notes an event that has a text.
+    pub(super) fn note_text(&mut self, at: Instant, host: HostId, what: Incident, text: Arc<str>) {
+        if !self.is_over {
+            self.events.texts.push_back(text);
+            self.note(at, host, what);
         }
-        self.events.push_back(Entry { at, host, what });
     }
 
     /// Ends the journal, because the run is over.
@@ -154,19 +232,20 @@ impl Journal {
         self.is_over = true;
     }
 
-    /// Takes the events, and the number of those before them that were not kept.
-    pub(super) fn take(&mut self) -> (VecDeque<Entry>, u64) {
-        (std::mem::take(&mut self.events), self.left_out)
+    /// Takes the events.
+    pub(super) fn take(&mut self) -> Events {
+        std::mem::take(&mut self.events)
     }
 
     /// Returns how a host was stopped the last time, and when.
     pub(super) fn last_outage(&self, host: HostId) -> Option<(&'static str, Instant)> {
-        let mut of_host = self.events.iter().rev().filter(|entry| entry.host == host);
-        of_host.find_map(|entry| match entry.what {
+        let of_host = self.events.iter().filter(|entry| entry.host == host);
+        let outages = of_host.filter_map(|entry| match entry.what {
             Incident::LosesPower => Some(("lost its power", entry.at)),
             Incident::Crashes => Some(("crashed", entry.at)),
             _ => None,
-        })
+        });
+        outages.last()
     }
 
     /// Notes bytes that were sent or written: the first `count` of these buffers.
@@ -210,7 +289,10 @@ mod tests {
     use super::{Incident, Journal, MOST};
     use crate::driver::sim::HostId;
     use std::io::IoSlice;
-    use std::time::Instant;
+    use std::sync::Arc;
+    use std::time::{Duration, Instant};
+
+    const SYNCED: Incident = Incident::Synced { is_directory: false };
 
     fn content(count: usize, buffers: &[&[u8]]) -> u64 {
         let mut journal = Journal::default();
@@ -235,7 +317,36 @@ mod tests {
         (0..MOST + 3).for_each(|_| note(&mut journal));
         journal.end();
         note(&mut journal);
-        let (events, left_out) = journal.take();
-        assert_eq!((events.len(), left_out), (MOST, 3));
+        let events = journal.take();
+        assert_eq!((events.len(), events.left_out()), (MOST, 3));
+        assert_eq!(events.iter().count(), MOST);
+    }
+
+    #[test]
+    fn events_keep_their_times_and_texts() {
+        let (mut journal, start) = (Journal::default(), Instant::now());
+        let after = |seconds| start + Duration::from_secs(seconds);
+        (0..MOST).for_each(|_| journal.note(start, HostId(1), Incident::Healed));
+        journal.note_text(after(1), HostId(2), SYNCED, Arc::from("first"));
+        (0..MOST - 2).for_each(|_| journal.note(after(1), HostId(1), Incident::Healed));
+        journal.note_text(after(2), HostId(3), SYNCED, Arc::from("second"));
+        // The first file is now the first of the events that are kept.
+        let events = journal.take();
+        let synced = events.iter().filter_map(|entry| Some((entry.at, entry.host, entry.text?)));
+        let (first, second) = (Arc::from("first"), Arc::from("second"));
+        let expected = [(after(1), HostId(2), &first), (after(2), HostId(3), &second)];
+        assert!(synced.eq(expected));
+        assert_eq!(events.iter().next().map(|entry| entry.at), Some(after(1)));
+    }
+
+    #[test]
+    fn the_text_of_an_event_that_is_left_out_is_left_out() {
+        let (mut journal, now) = (Journal::default(), Instant::now());
+        journal.note_text(now, HostId(1), SYNCED, Arc::from("first"));
+        (0..MOST - 1).for_each(|_| journal.note(now, HostId(1), Incident::Healed));
+        journal.note_text(now, HostId(1), SYNCED, Arc::from("second"));
+        let events = journal.take();
+        let files: Vec<_> = events.iter().filter_map(|entry| entry.text).collect();
+        assert_eq!(files, [&Arc::from("second")]);
     }
 }

@@ -15,7 +15,7 @@
 //! user's code, so the scheduler rings them itself.
 //!
 //! # Ops
-//! The driver attempts an op, and if the op has to wait, leaves a watcher with its file. Nothing else
+//! An op is attempted, and if it has to wait, the driver leaves a watcher with its file. Nothing else
 //! runs between the two, so no change is lost. A change takes the watchers of its side out of the
 //! file, and notes their ops in the world. At its next poll the driver attempts these ops again,
 //! until they end. A disk has to know the op that begins a sync, so its watcher is left before the
@@ -36,12 +36,12 @@ mod file;
 mod journal;
 mod network;
 mod socket;
+mod waiting;
 mod world;
 
-use super::flight::{Flying, InFlight};
+use super::flight::InFlight;
 use super::request::perform::unsupported;
 use super::{Completion, Driver, Op, PollTimeout, StartedOp, Thread, Token, Waker};
-use crate::base::hash::HashMap;
 use crate::base::{clock, simulated};
 use crate::task;
 use std::io;
@@ -53,8 +53,9 @@ pub(crate) use disk::DiskFaults;
 pub(crate) use draws::{DrawnFault, Draws, FaultKind, Struck};
 pub(crate) use file::File;
 use journal::Journal;
-pub(crate) use journal::{Entry, Incident, mix};
+pub(crate) use journal::{Dropped, Events as HostEvents, Incident, mix};
 pub(crate) use network::{HostId, LinkSettings, NetworkFaults, ROOT_NAME};
+use waiting::Waiting;
 pub(in crate::driver) use world::Watcher;
 pub(crate) use world::{Trouble, World};
 
@@ -62,11 +63,7 @@ pub(crate) use world::{Trouble, World};
 #[derive(Debug)]
 pub(crate) struct Sim {
     world: Arc<World>,
-    /// The ops in flight by their numbers.
-    waiting: HashMap<u64, Flying>,
-    /// The numbers of the ops in flight by their addresses, on which nothing else depends.
-    numbers: HashMap<u64, u64>,
-    next: u64,
+    waiting: Waiting,
     done: Vec<Completion>,
     /// The ops whose files have changed. Empty between two calls, and kept for its memory.
     news: Vec<u64>,
@@ -79,8 +76,7 @@ impl Sim {
     /// Panics outside of simulations.
     pub(super) fn open() -> Sim {
         let world = World::current().expect("a simulation has a world");
-        let (waiting, numbers) = (HashMap::default(), HashMap::default());
-        Sim { world, waiting, numbers, next: 0, done: Vec::new(), news: Vec::new() }
+        Sim { world, waiting: Waiting::default(), done: Vec::new(), news: Vec::new() }
     }
 
     /// The only thread that wakes the worker is its own, which is then not asleep.
@@ -93,63 +89,67 @@ impl Sim {
         [self.world.next_event(), simulated::next_alarm()].into_iter().flatten().min()
     }
 
-    /// Attempts an op. Leaves a watcher for it and returns `None` if it has to wait.
+    /// Attempts an op, unless `has_to_wait`. Leaves a watcher for it and returns `None` if it has to
+    /// wait.
     ///
     /// # Safety
     /// S3: the op is in flight, or is about to be.
-    unsafe fn attempt(&self, number: u64, flight: &InFlight<'_>) -> Option<Completion> {
+    unsafe fn attempt(
+        &self,
+        number: u64,
+        flight: &InFlight<'_>,
+        has_to_wait: bool,
+    ) -> Option<Completion> {
         let file = flight.op().descriptor().file()?;
         let watcher = Watcher::Op(number);
-        let is_of_disk = matches!(file, File::Disk(_));
-        if is_of_disk {
+        if let File::Disk(_) = file {
             file.watch(flight.op().interest(), watcher.clone());
+            // SAFETY: S3, the caller's promise.
+            return unsafe { flight.resume() }.inspect(|_| file.unwatch(&watcher));
         }
-        // SAFETY: S3, the caller's promise.
-        let completion = unsafe { flight.resume() };
-        match completion {
-            None if !is_of_disk => file.watch(flight.op().interest(), watcher),
-            Some(_) if is_of_disk => file.unwatch(&watcher),
-            _ => {}
+        if !has_to_wait {
+            // SAFETY: S3, the caller's promise.
+            let completion = unsafe { flight.resume() };
+            if completion.is_some() {
+                return completion;
+            }
         }
-        completion
+        file.watch(flight.op().interest(), watcher);
+        None
     }
 
-    /// Attempts the ops whose files have changed.
+    /// Makes everything happen that is due, and attempts the ops whose files have changed.
     fn hear(&mut self) {
-        self.world.take_news(&mut self.news);
+        self.world.happen(&mut self.news);
         let mut news = mem::take(&mut self.news);
         for number in news.drain(..) {
             // An op that has ended may still be in the list.
-            let Some(&flying) = self.waiting.get(&number) else { continue };
-            // SAFETY: S3: an op in the map is in flight.
+            let Some(flying) = self.waiting.get(number) else { continue };
+            // SAFETY: S3: an op in the table is in flight.
             let flight = unsafe { &*flying };
-            // SAFETY: S3: an op in the map is in flight.
-            if let Some(completion) = unsafe { self.attempt(number, flight) } {
-                self.waiting.remove(&number);
-                self.numbers.remove(&address(flight));
-                self.done.push(completion);
+            // SAFETY: S3: an op in the table is in flight.
+            let completion = unsafe { self.attempt(number, flight, false) };
+            if let Some(Completion { result, .. }) = completion
+                && let Some(token) = self.waiting.remove(number)
+            {
+                self.done.push(Completion { token, result });
             }
         }
         self.news = news;
     }
 }
 
-fn address(flight: &InFlight<'_>) -> u64 {
-    std::ptr::from_ref(flight).addr() as u64
-}
-
 impl Driver for Sim {
     unsafe fn start(&mut self, flight: &InFlight<'_>, token: Token) -> StartedOp {
         if flight.op().descriptor().file().is_some() {
-            let number = self.next;
-            self.next += 1;
-            let flying = flight.keep(token);
+            let number = self.waiting.add(flight, token);
+            // Nothing has happened since the attempt, if there was one.
             // SAFETY: S3, the caller's promise.
-            if let Some(completion) = unsafe { self.attempt(number, flight) } {
+            let completion = unsafe { self.attempt(number, flight, flight.was_attempted()) };
+            if let Some(completion) = completion {
+                self.waiting.remove(number);
                 return StartedOp::Done(completion.into_result().map_err(error_on_this_host));
             }
-            self.waiting.insert(number, flying);
-            self.numbers.insert(address(flight), number);
             return StartedOp::Pending;
         }
         if let Op::Write { .. } | Op::WriteVectored { .. } = flight.op() {
@@ -160,12 +160,12 @@ impl Driver for Sim {
     }
 
     fn cancel(&mut self, flight: &InFlight<'_>) {
-        let Some(number) = self.numbers.remove(&address(flight)) else { return };
-        self.waiting.remove(&number);
+        let Some(number) = self.waiting.number_of(flight) else { return };
+        let Some(token) = self.waiting.remove(number) else { return };
         if let Some(file) = flight.op().descriptor().file() {
             file.unwatch(&Watcher::Op(number));
         }
-        self.done.push(flight.completion(Completion::CANCELLED));
+        self.done.push(Completion { token, result: Completion::CANCELLED });
     }
 
     fn poll(&mut self, wait: PollTimeout, completions: &mut Vec<Completion>) -> io::Result<()> {
@@ -179,9 +179,8 @@ impl Driver for Sim {
             if let Some(time) = [limit, self.next()].into_iter().flatten().min() {
                 simulated::advance_to(time);
             }
+            self.hear();
         }
-        self.world.happen();
-        self.hear();
         completions.append(&mut self.done);
         Ok(())
     }

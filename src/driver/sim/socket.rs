@@ -166,6 +166,11 @@ impl Reached {
         self.world.operation(|network, ctx| network.receive(ctx, self.id, buffers, peek))
     }
 
+    fn read(&self, buffers: &mut [IoSliceMut<'_>], flags: i32) -> Outcome<usize> {
+        let peek = flags & libc::MSG_PEEK != 0;
+        self.world.operation(|network, ctx| network.read(ctx, self.id, buffers, peek))
+    }
+
     fn send(&self, buffers: &[IoSlice<'_>], to: Option<&Name>) -> Outcome<usize> {
         self.world.operation(|network, ctx| network.send(ctx, self.id, buffers, to))
     }
@@ -206,12 +211,12 @@ impl Reached {
             Op::Recv { buf, len, flags, .. } => {
                 // SAFETY: the caller promises a buffer of this length. (It is only written to.)
                 let buffer = unsafe { slice::from_raw_parts_mut(buf, len as usize) };
-                counted(self.receive(&mut [IoSliceMut::new(buffer)], flags)?.count)
+                counted(self.read(&mut [IoSliceMut::new(buffer)], flags)?)
             }
             Op::Read { buf, len, .. } => {
                 // SAFETY: the caller promises a buffer of this length. (It is only written to.)
                 let buffer = unsafe { slice::from_raw_parts_mut(buf, len as usize) };
-                counted(self.receive(&mut [IoSliceMut::new(buffer)], 0)?.count)
+                counted(self.read(&mut [IoSliceMut::new(buffer)], 0)?)
             }
             Op::Send { buf, len, .. } | Op::Write { buf, len, .. } => {
                 // SAFETY: the caller promises a buffer of this length.
@@ -221,7 +226,7 @@ impl Reached {
             Op::ReadVectored { buffers, count: number, .. } => {
                 // SAFETY: the caller promises valid buffers.
                 let buffers = unsafe { parts_mut(buffers.cast_mut(), number as usize) };
-                counted(self.receive(buffers, 0)?.count)
+                counted(self.read(buffers, 0)?)
             }
             Op::WriteVectored { buffers, count: number, .. } => {
                 // SAFETY: the caller promises valid buffers.

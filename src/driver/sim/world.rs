@@ -1,10 +1,11 @@
 //! The world of a simulation: what it has in place of the kernel.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::disk::{self, Disk};
@@ -12,19 +13,26 @@ use super::disks::Disks;
 use super::events::Events;
 use super::file::{Inode, Lent};
 use super::network::{self, Ctx, HostId, Network, Outcome};
-use super::{DrawnFault, Draws, Entry, FaultKind, Incident, Journal, Struck, mix};
+use super::{DrawnFault, Draws, FaultKind, HostEvents, Incident, Journal, Struck, mix};
 use crate::base::alarm::Ring;
 use crate::base::random::Generator;
+use crate::base::sync::{SpinGuard, SpinLock};
 use crate::base::{clock, simulated};
 use rustix::io::Errno;
 
 /// See the module. It is shared because descriptors name parts of it, and descriptors may be sent
-/// to other threads. In a simulation, only its own thread uses it, so the lock is always free.
+/// to other threads. In a simulation, only its own thread uses it, so the lock is free. A thread that
+/// has got a descriptor waits for no longer than an operation takes.
 pub(crate) struct World {
     /// The world itself, for its files.
     pub(super) this: Weak<World>,
-    state: Mutex<WorldState>,
+    state: SpinLock<WorldState>,
 }
+
+// Descriptors name it, and may be used after a caught panic. No code of the user runs while it is
+// locked.
+impl UnwindSafe for World {}
+impl RefUnwindSafe for World {}
 
 struct WorldState {
     events: Events<Event>,
@@ -137,7 +145,7 @@ impl World {
             failing: None,
             has_failed: None,
         };
-        let state = Mutex::new(state);
+        let state = SpinLock::new(state);
         simulated::set_world(Arc::new_cyclic(|this| World { this: Weak::clone(this), state }));
     }
 
@@ -147,8 +155,8 @@ impl World {
         if simulated::is_simulated() { simulated::world() } else { None }
     }
 
-    fn state(&self) -> MutexGuard<'_, WorldState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> SpinGuard<'_, WorldState> {
+        self.state.lock()
     }
 
     /// Returns a number that differs if other events have happened, more faults have struck, or
@@ -256,8 +264,8 @@ impl World {
         self.state().journal.end();
     }
 
-    /// Takes the events that were noted, and the number of those before them that were not kept.
-    pub(crate) fn take_journal(&self) -> (VecDeque<Entry>, u64) {
+    /// Takes the events that were noted.
+    pub(crate) fn take_journal(&self) -> HostEvents {
         self.state().journal.take()
     }
 
@@ -289,8 +297,9 @@ impl World {
         events.next()
     }
 
-    /// Makes everything happen that is due.
-    pub(super) fn happen(&self) {
+    /// Makes everything happen that is due. Then moves the ops whose files have changed to a list,
+    /// which is empty.
+    pub(super) fn happen(&self, news: &mut Vec<u64>) {
         let now = clock::common_now();
         let mut state = self.state();
         while let Some(event) = state.events.take_due(now) {
@@ -308,6 +317,7 @@ impl World {
                 }
             }
         }
+        mem::swap(&mut state.news, news);
     }
 
     /// Calls `f` with the network. Then tells those that watch what has changed.
@@ -370,11 +380,6 @@ impl World {
     pub(crate) fn restart_host(&self, host: HostId) {
         self.network(|network, ctx| network.restart(ctx, host));
         self.restart_disk(host);
-    }
-
-    /// Moves the ops whose files have changed to a list, which is empty.
-    pub(super) fn take_news(&self, to: &mut Vec<u64>) {
-        mem::swap(&mut self.state().news, to);
     }
 }
 

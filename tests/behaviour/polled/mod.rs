@@ -478,6 +478,7 @@ fn polled_12_joined_in_place() {
 /// - when: it is woken by other workers and threads
 /// - then: it is polled by the same thread each time, as the same task
 #[test]
+#[cfg(not(ecru_baton))] // each poll is on a thread of its own
 fn polled_13_keeps_its_worker() {
     run_on(2, || {
         let (notify, is_over) = (Notify::new(), AtomicUsize::new(0));
@@ -510,6 +511,7 @@ fn polled_13_keeps_its_worker() {
 /// - when: it is cancelled
 /// - then: it is dropped on its worker, and the spawned task runs
 #[test]
+#[cfg(not(ecru_baton))] // each poll is on a thread of its own
 fn polled_14_dropped_on_its_worker() {
     struct Spawns<'s, 'e>(&'s ecru::Scope<'s, 'e>, thread::ThreadId, &'s AtomicUsize);
     impl Drop for Spawns<'_, '_> {

@@ -45,6 +45,7 @@ impl Drop for Bad {
 /// - when: a task aborts the process, or panics while it unwinds
 /// - then: the seed, the turns so far and the command that repeats the run are printed
 #[test]
+#[cfg(not(ecru_baton))] // the task's thread knows nothing of the simulation
 fn sim_372_abort() {
     const NAME: &str = "sim::last_words::sim_372_abort";
     if is_child(NAME) {
@@ -61,6 +62,7 @@ fn sim_372_abort() {
 }
 
 #[test]
+#[cfg(not(ecru_baton))] // the task's thread knows nothing of the simulation
 fn sim_372_abort_by_a_second_panic() {
     const NAME: &str = "sim::last_words::sim_372_abort_by_a_second_panic";
     if is_child(NAME) {
@@ -88,6 +90,7 @@ fn overflow(depth: u64) -> u64 {
 /// - when: a task overflows its stack
 /// - then: the same is printed, and the note names the simulation's setting
 #[test]
+#[cfg(not(ecru_baton))] // the task's thread knows nothing of the simulation
 fn sim_373_overflow() {
     const NAME: &str = "sim::last_words::sim_373_overflow";
     if is_child(NAME) {

@@ -3,6 +3,7 @@
 //! The programs are in `programs`. A test starts one as a process of its own, which is this test
 //! binary again.
 
+mod gdb;
 mod hostile;
 mod programs;
 mod stuck;

@@ -54,15 +54,21 @@ fn lock_cycle() {
             for n in 0..3_usize {
                 let (forks, have_one) = (&forks, &have_one);
                 s.builder().name(format!("philosopher-{n}")).spawn(move || {
-                    let _first = forks[n].lock();
-                    have_one.count_down();
-                    have_one.wait().unwrap();
-                    let _second = forks[(n + 1) % 3].lock();
+                    dine(&forks[n], &forks[(n + 1) % 3], have_one);
                 });
             }
             ready();
         });
     });
+}
+
+/// Not inlined, so that an optimized build shows it in stacks, too.
+#[inline(never)]
+fn dine(first: &Mutex<()>, second: &Mutex<()>, have_one: &Latch) {
+    let _first = first.lock();
+    have_one.count_down();
+    have_one.wait().unwrap();
+    let _second = second.lock();
 }
 
 /// A task joins another one while it holds the lock that the other one needs.

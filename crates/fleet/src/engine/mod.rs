@@ -44,8 +44,13 @@ pub(crate) use local::local;
 pub(crate) use names::{MAX_NAME, check_name, in_order, key_of, text, token};
 pub(crate) use rate::Rate;
 
+use crate::progress::Progress;
+
 /// The largest payload of a job or a result, in bytes.
 pub(crate) const MAX_PAYLOAD: usize = 1024 * 1024;
+
+/// The most reports of jobs that are returned at once.
+const MOST_REPORTS: usize = 256;
 
 /// Connects to NATS servers. The tasks of the connection are daemons of `s`.
 pub(crate) fn connect<'scope>(
@@ -129,6 +134,14 @@ pub(crate) trait Engine: Send + Sync {
     /// Opens a store of results, and creates it if it does not exist. If it exists with other
     /// settings, these replace them. Names of stores and of queues do not collide.
     fn results(&self, spec: &ResultsSpec) -> io::Result<Box<dyn EngineResults>>;
+
+    /// Lets leases be renewed by tasks of `s`, whose thread no code of the program blocks. An engine
+    /// that has a connection opens another one there, with which leases are renewed from then on.
+    /// Is repeated after an error.
+    fn attend<'scope>(&self, s: &'scope Scope<'scope, '_>) -> io::Result<()> {
+        let _ = s;
+        Ok(())
+    }
 
     /// The fleet has ended: every wait in the engine fails with `NotConnected`. Never waits. An
     /// engine whose connection ends with its scope need not do anything.
@@ -227,6 +240,10 @@ pub(crate) trait EngineQueue: Send + Sync {
 
     /// Hands out no jobs in the whole fleet for this time. Zero ends a pause. Leases stay in force.
     fn pause(&self, d: Duration) -> io::Result<()>;
+
+    /// Returns what the holders of jobs have reported, by the ids of the jobs: the first
+    /// [`MOST_REPORTS`].
+    fn progress(&self) -> io::Result<Vec<(String, Progress)>>;
 
     /// Returns numbers about the queue.
     fn counts(&self) -> io::Result<Counts>;
@@ -331,6 +348,11 @@ pub(crate) trait Lease: Send + Sync {
     fn count(&self) -> io::Result<()> {
         Ok(())
     }
+
+    /// Stores how far the job is, or removes that. Not confirmed, and without an effect if there is
+    /// no connection or no room. A report is removed with its job, when it is handed out again, or
+    /// some time after its holder has died.
+    fn report(&self, progress: Option<&Progress>);
 
     /// Removes the job without a claim, for a holder that is certain. If it is certain after `true`,
     /// too, it has settled the job. Otherwise it must `claim`.

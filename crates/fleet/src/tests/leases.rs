@@ -5,7 +5,7 @@ use std::time::Duration;
 use ecru::time::now;
 
 use super::remote::{Link, Server};
-use crate::{LeaseLost, Queue};
+use crate::{Fleet, LeaseLost, Queue};
 
 const LEASE: Duration = Duration::from_secs(30);
 
@@ -114,6 +114,30 @@ fn fleet_52_short_partitions() {
             let job = jobs.recv().unwrap();
             assert_eq!(job.attempt(), 1);
             job.done().unwrap();
+        });
+    });
+}
+
+/// - given: two jobs in memory that a program with one thread holds
+/// - when: one of them blocks the thread for three leases
+/// - then: both are done in their first attempts
+#[test]
+fn fleet_100_a_blocked_thread_in_memory_slow() {
+    let lease = Duration::from_secs(1);
+    let runtime = ecru::Runtime::builder().workers(1).build().unwrap();
+    runtime.run(|| {
+        ecru::scope(|s| {
+            let queue = Fleet::local(s).queue("n").lease(lease).open().unwrap();
+            queue.send(1).unwrap();
+            queue.send(2).unwrap();
+            let jobs = queue.jobs(2).unwrap();
+            let [one, other] = [jobs.recv().unwrap(), jobs.recv().unwrap()];
+            assert_eq!(one.run(|_| std::thread::sleep(3 * lease)), Ok(()));
+            for job in [one, other] {
+                assert_eq!(job.attempt(), 1);
+                job.done().unwrap();
+            }
+            assert_eq!(queue.stats().unwrap().running, 0);
         });
     });
 }

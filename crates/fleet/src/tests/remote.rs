@@ -8,11 +8,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use ecru::Scope;
 
-use crate::Fleet;
 use crate::engine::{
     self, Announcements, BoxSource, Changes, Counts, Dead, Delivery, Engine, EngineQueue,
     EngineResults, Lease, Pull, QueueSpec, Renewal, ResultsSpec, Sending,
 };
+use crate::{Fleet, Progress};
 
 /// A server in memory.
 #[derive(Clone)]
@@ -128,6 +128,11 @@ impl EngineQueue for RemoteQueue {
         self.queue.pause(d)
     }
 
+    fn progress(&self) -> io::Result<Vec<(String, Progress)>> {
+        self.link.check()?;
+        self.queue.progress()
+    }
+
     fn counts(&self) -> io::Result<Counts> {
         self.link.check()?;
         self.queue.counts()
@@ -184,6 +189,12 @@ impl Lease for RemoteLease {
     fn begin(&self, is_certain: bool) -> io::Result<u32> {
         self.link.check()?;
         self.lease.begin(is_certain)
+    }
+
+    fn report(&self, progress: Option<&Progress>) {
+        if !self.link.is_cut() {
+            self.lease.report(progress);
+        }
     }
 
     fn claim(&self) -> io::Result<bool> {

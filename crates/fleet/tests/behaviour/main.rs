@@ -9,4 +9,5 @@ mod functions;
 mod jobs;
 mod limits;
 mod orders;
+mod progress;
 mod queue;

@@ -2,6 +2,7 @@
 //! engine, and those that need a server.
 
 mod broker;
+mod browser;
 mod changes;
 mod child;
 #[path = "../../../nats/tests/behaviour/cluster.rs"]
@@ -13,6 +14,7 @@ mod server;
 mod servers;
 mod settling;
 mod tool;
+mod web;
 
 #[path = "../behaviour/batches.rs"]
 mod batches;
@@ -26,5 +28,7 @@ mod jobs;
 mod limits;
 #[path = "../behaviour/orders.rs"]
 mod orders;
+#[path = "../behaviour/progress.rs"]
+mod progress;
 #[path = "../behaviour/queue.rs"]
 mod queue;

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use ecru_fleet::{Fleet, Queue, Sent};
+use ecru_fleet::{Fleet, Progress, Queue, Sent};
 use ecru_nats::Client;
 use ecru_nats::jetstream::Discard;
 
@@ -224,6 +224,43 @@ fn fleet_374_metrics_slow() {
                 assert!(own.contains(&&*line), "{line}: {own:?}");
             }
             assert_eq!((&*program[program.len() - 1], own[own.len() - 1]), ("# EOF", "# EOF"));
+            Ok::<(), io::Error>(())
+        })
+    })
+    .unwrap();
+}
+
+/// - given: a job that is worked on and has reported how far it is
+/// - when: the program shows the queues, and the job
+/// - then: both have the progress, and neither has control characters of its text
+#[test]
+fn fleet_377_progress_by_the_program() {
+    let Some(server) = Server::start("") else { return };
+    let url = server.url();
+    ecru::run(|| {
+        ecru::scope(|s| {
+            let queue = Fleet::connect(s, &url)?.queue::<u32>("mill").open()?;
+            queue.send_keyed("sack 1", 7)?;
+            let top = lines(&["top", "--once", &url]).concat();
+            assert!(!top.contains('%'), "{top}");
+            let job = queue.jobs(1)?.recv()?;
+            job.progress(&Progress::new(30, 120).with_text("grinding\x1b"));
+            ecru::timeout(Duration::from_secs(60), || {
+                while queue.progress()?.is_empty() {
+                    ecru::sleep(Duration::from_millis(5))?;
+                }
+                Ok::<(), io::Error>(())
+            })??;
+            let top = lines(&["top", "--once", &url]).concat();
+            assert!(top.contains("PROGRESS") && top.contains("1 at 25 %"), "{top}");
+            let top = lines(&["top", "--once", "--json", &url]).concat();
+            assert!(top.contains(r#""percent":25"#) && top.contains(r#""reporting":1"#), "{top}");
+            let found = lines(&["job", "mill", "sack 1", &url, "--json"]).concat();
+            let progress = r#""progress":{"done":30,"text":"grinding\u001b","total":120}"#;
+            assert!(found.contains(progress), "{found}");
+            let found = lines(&["job", "mill", "sack 1", &url]).concat();
+            assert!(found.contains("grinding") && !found.contains('\x1b'), "{found:?}");
+            job.done()?;
             Ok::<(), io::Error>(())
         })
     })

@@ -133,30 +133,124 @@ fn fleet_89_given_back_without_an_attempt_slow() {
     });
 }
 
-/// - given: a job that blocks the only thread of its process for a lease
-/// - when: it ends
-/// - then: the process is told that the leases were looked after too late
-#[test]
-fn fleet_96_a_blocked_thread_is_told_slow() {
-    let Some(server) = Server::start("") else { return };
+/// A lease that a machine with much else to do keeps.
+const LONG_LEASE: Duration = Duration::from_secs(2);
+
+fn open_long(fleet: &Fleet<'_>) -> io::Result<Queue<u32>> {
+    fleet.queue("mill").lease(LONG_LEASE).retry(Delay::Constant(SOON)).open()
+}
+
+/// Takes jobs in another process, which does not work on them, until it is told to stop. Returns
+/// those that it got.
+fn greedy(url: &str, begun: &mpsc::Sender<()>, stop: &ecru::channel::Receiver<()>) -> Vec<u32> {
+    let mut got = Vec::new();
     let runtime = ecru::Runtime::builder().workers(1).build().unwrap();
-    runtime
-        .run(|| {
-            ecru::scope(|s| {
-                let fleet = Fleet::connect(s, &server.url())?;
-                let (tell, told) = ecru::channel::unbounded();
-                fleet.on_warning(move |text| drop(tell.try_send(text.to_owned())));
-                let queue = open(&fleet)?;
-                queue.send(7)?;
-                let job = within(&queue.jobs(1)?)?;
-                // Whether the lease is lost does not matter here.
-                let _ = job.run(|_| std::thread::sleep(LEASE));
-                let text = ecru::timeout(LONG, || told.recv())??;
-                assert!(text.contains("too late") && text.contains("unblock"), "{text}");
-                Ok::<(), io::Error>(())
-            })
+    let take = || {
+        ecru::scope(|s| {
+            let jobs = open_long(&Fleet::connect(s, url)?)?.jobs(20)?;
+            begun.send(()).unwrap();
+            loop {
+                ecru::select! {
+                    recv(jobs) -> job => got.push(*job?),
+                    recv(stop) -> _ => return Ok::<(), io::Error>(()),
+                }
+            }
         })
-        .unwrap();
+    };
+    runtime.run(take).unwrap();
+    got
+}
+
+/// Has a process with so many threads work on eight jobs, one of which blocks its thread for three
+/// leases. Returns what another process got, which would have worked on them, too.
+fn beside_a_blocked_thread(threads: usize, work: fn(Vec<Job<u32>>)) -> Vec<u32> {
+    let Some(server) = Server::start("") else { return Vec::new() };
+    let url = server.url();
+    let (stop, stops) = ecru::channel::bounded(1);
+    let (begun, has_begun) = mpsc::channel();
+    let runtime = ecru::Runtime::builder().workers(threads).build().unwrap();
+    std::thread::scope(move |all| {
+        let other = runtime.run(|| {
+            ecru::scope(|s| {
+                let queue = open_long(&Fleet::connect(s, &url)?)?;
+                for number in 0..8 {
+                    queue.send(number)?;
+                }
+                let jobs = queue.jobs(8)?;
+                let jobs = (0..8).map(|_| within(&jobs)).collect::<io::Result<Vec<_>>>()?;
+                let url = url.clone();
+                let other = all.spawn(move || greedy(&url, &begun, &stops));
+                ecru::unblock(move || has_begun.recv()).unwrap();
+                work(jobs);
+                let stats = queue.stats()?;
+                assert_eq!((stats.queued, stats.running, stats.dead), (0, 0, 0), "{stats:?}");
+                Ok::<_, io::Error>(other)
+            })
+        });
+        drop(stop);
+        other.unwrap().join().unwrap()
+    })
+}
+
+/// - given: a process with two threads that works on eight jobs at once, and another process
+/// - when: one job blocks its thread for three leases
+/// - then: each job is done in its first attempt, and the other process gets none
+#[test]
+fn fleet_96_beside_a_blocked_thread_slow() {
+    let got = beside_a_blocked_thread(2, |jobs| {
+        ecru::scope(|s| {
+            for job in jobs {
+                s.spawn(move || {
+                    job.run(|number| match number {
+                        0 => std::thread::sleep(3 * LONG_LEASE),
+                        _ => ecru::sleep(3 * LONG_LEASE).unwrap(),
+                    })
+                    .unwrap();
+                    assert_eq!(job.attempt(), 1);
+                    job.done().unwrap();
+                });
+            }
+        });
+    });
+    assert!(got.is_empty(), "{got:?}");
+}
+
+/// - given: a process with one thread that holds eight jobs, and another process
+/// - when: one job blocks the thread for three leases
+/// - then: that job and then the others are done in their first attempts, and the other process gets
+///   none
+#[test]
+fn fleet_98_a_blocked_process_slow() {
+    let got = beside_a_blocked_thread(1, |jobs| {
+        for job in jobs {
+            job.run(|number| {
+                if *number == 0 {
+                    std::thread::sleep(3 * LONG_LEASE);
+                }
+            })
+            .unwrap();
+            assert_eq!(job.attempt(), 1);
+            job.done().unwrap();
+        }
+    });
+    assert!(got.is_empty(), "{got:?}");
+}
+
+/// - given: a server that accepts one connection only
+/// - when: a fleet sends a job, and begins to take jobs, for whose leases it needs another connection
+/// - then: the job is stored, and `jobs` returns the server's error, each time
+#[test]
+fn fleet_99_no_connection_for_the_leases() {
+    let Some(server) = Server::start("max_connections: 1") else { return };
+    on_one_worker(&server.url(), |queue| {
+        queue.send(7)?;
+        for _ in 0..2 {
+            let error = queue.jobs(1).unwrap_err().to_string();
+            assert!(error.contains("maximum connections"), "{error}");
+        }
+        assert_eq!(queue.stats()?.queued, 1);
+        Ok(())
+    });
 }
 
 /// The address of the server, for the process that `fleet_90_beside_a_killer_slow` starts.

@@ -9,6 +9,7 @@ mod duplicates;
 mod orders;
 mod ordinary;
 mod partitions;
+mod progress;
 mod rates;
 mod restarts;
 mod server;

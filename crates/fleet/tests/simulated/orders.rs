@@ -6,7 +6,7 @@ use ecru::sim;
 use ecru_fleet::{Fleet, Queue};
 
 use crate::server::Broker;
-use crate::support::{Ledger, RETRY, SECOND, SOON, join, member, until_idle};
+use crate::support::{Ledger, RETRY, SECOND, SOON, join, member, until, until_idle};
 
 fn open(fleet: &Fleet<'_>) -> io::Result<Queue<(u32, u32)>> {
     fleet.queue("mill").per_key(1).lease(2 * SECOND).retry(RETRY).open()
@@ -19,13 +19,14 @@ fn open(fleet: &Fleet<'_>) -> io::Result<Queue<(u32, u32)>> {
 #[test]
 fn fleet_429_order_when_a_process_is_killed_slow() {
     sim::test(|| {
-        let (_broker, seen) = (Broker::start(), Ledger::new());
+        let (_broker, seen, joined) = (Broker::start(), Ledger::new(), Ledger::new());
         let hosts: Vec<_> = ["one", "two", "three"]
             .into_iter()
             .map(|name| {
-                let seen = seen.clone();
+                let (seen, joined) = (seen.clone(), joined.clone());
                 member(name, move |fleet| {
                     let jobs = open(fleet)?.jobs(4)?;
+                    joined.note(name);
                     ecru::scope(|s| {
                         for job in jobs {
                             let seen = seen.clone();
@@ -56,7 +57,10 @@ fn fleet_429_order_when_a_process_is_killed_slow() {
             ecru::sleep(SOON * u32::try_from(sim::random_u64() % 20).unwrap()).unwrap();
             hosts[0].crash();
             ecru::sleep(SECOND).unwrap();
+            let before = joined.count(|name| *name == "one");
             hosts[0].restart();
+            // A process that is about to join when the servers end would fail.
+            until(|| joined.count(|name| *name == "one") > before);
             assert_eq!(until_idle(|| queue.stats()), 0);
         });
         let all = seen.all();

@@ -61,8 +61,8 @@ impl Losses {
             texts.push(format!("bytes of {more} more files (not synced)"));
         }
         for text in texts {
-            let what = Incident::Loses { what: Arc::from(text) };
-            context.journal.note(clock::common_now(), context.host, what);
+            let (now, host) = (clock::common_now(), context.host);
+            context.journal.note_text(now, host, Incident::Loses, Arc::from(text));
         }
     }
 }

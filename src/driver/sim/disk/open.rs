@@ -359,9 +359,8 @@ impl Disk {
         }
         write_inode(inode, data_only, upto);
         if let Some(file) = inode.opened_as.clone() {
-            let is_directory = inode.is_directory();
-            let what = Incident::Synced { file, is_directory };
-            context.journal.note(clock::common_now(), context.host, what);
+            let what = Incident::Synced { is_directory: inode.is_directory() };
+            context.journal.note_text(clock::common_now(), context.host, what, file);
         }
         if context.faults.journals_names {
             self.commit_all(u64::MAX);

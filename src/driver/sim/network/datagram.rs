@@ -6,7 +6,7 @@
 use super::host::{HostId, Place, Protocol, Route, destination};
 use super::name::{Domain, Name, UnixName};
 use super::stream::copy_in;
-use super::{Ctx, Event, Id, Incident, Kind, Network, Outcome, Received};
+use super::{Ctx, Dropped, Event, Id, Incident, Kind, Network, Outcome, Received};
 use crate::driver::request::{OptionKind, OptionValue};
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -282,7 +282,7 @@ impl Network {
         } else if !self.is_blocked(from, to) {
             self.deliver_datagram(ctx, traveller);
         } else {
-            ctx.note((to, from), |from| Incident::Drops { from, why: "the link is cut" });
+            ctx.note((to, from), |from| Incident::Drops { from, why: Dropped::Cut });
         }
     }
 
@@ -294,7 +294,7 @@ impl Network {
         let Some(receiver) = receiver
             .filter(|id| self.datagrams(*id).is_some_and(|datagrams| datagrams.accepts(&from)))
         else {
-            let why = "no socket receives from there";
+            let why = Dropped::NoSocket;
             ctx.note((host, from_host), |from| Incident::Drops { from, why });
             let at = ctx.now + self.least_latency(host, from_host);
             if host == from_host {
@@ -308,7 +308,7 @@ impl Network {
         let limit = socket.options.receive_buffer();
         let Kind::Datagram(datagrams) = &mut socket.kind else { return };
         if datagrams.queued + bytes.len() + OVERHEAD > limit {
-            let why = "the buffer is full";
+            let why = Dropped::NoRoom;
             ctx.note((host, from_host), |from| Incident::Drops { from, why });
             return;
         }

@@ -7,7 +7,6 @@
 
 use super::host::HostId;
 use super::{Ctx, Event, FaultKind, Id, Incident, Network};
-use crate::base::hash::HashMap;
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
@@ -55,6 +54,19 @@ pub(crate) struct NetworkFaults {
     pub(crate) short: f64,
 }
 
+impl NetworkFaults {
+    /// Nothing goes wrong.
+    pub(super) const NONE: NetworkFaults = NetworkFaults {
+        loss: 0.0,
+        duplication: 0.0,
+        reordering: 0.0,
+        reset: 0.0,
+        refusal: 0.0,
+        slow_connect: 0.0,
+        short: 0.0,
+    };
+}
+
 /// The longest delay of a slow connection, and of a datagram that is overtaken.
 pub(super) const SLOW: Duration = Duration::from_secs(3);
 /// The longest delay of a datagram that is overtaken, in multiples of the link's longest latency.
@@ -87,30 +99,49 @@ pub(super) enum Stalled {
 #[derive(Debug, Default)]
 pub(super) struct Links {
     pub(super) usual: LinkSettings,
-    /// The directions by the numbers of both hosts.
-    directions: HashMap<u32, Direction>,
+    /// The directions by the number of the host from which they lead, and that of the other one.
+    directions: Vec<Vec<Option<Box<Direction>>>>,
 }
 
 impl Links {
+    #[inline]
     pub(super) fn direction(&mut self, from: HostId, to: HostId) -> &mut Direction {
-        let usual = &self.usual;
-        let path = u32::from(from.0) << 16 | u32::from(to.0);
-        self.directions.entry(path).or_insert_with(|| Direction {
-            settings: usual.clone(),
+        let (from, to) = (usize::from(from.0), usize::from(to.0));
+        if !matches!(self.directions.get(from).and_then(|row| row.get(to)), Some(Some(_))) {
+            self.add(from, to);
+        }
+        self.directions[from][to].as_mut().expect("added above")
+    }
+
+    #[cold]
+    fn add(&mut self, from: usize, to: usize) {
+        if self.directions.len() <= from {
+            self.directions.resize_with(from + 1, Vec::new);
+        }
+        let row = &mut self.directions[from];
+        if row.len() <= to {
+            row.resize_with(to + 1, || None);
+        }
+        row[to] = Some(Box::new(Direction {
+            settings: self.usual.clone(),
             is_partitioned: false,
             cuts: 0,
             is_held: false,
             free_at: None,
             stalled: Vec::new(),
             held: Vec::new(),
-        })
+        }));
     }
 
     /// Returns all directions, in the order of the hosts.
     fn all(&self) -> Vec<(HostId, HostId)> {
-        let mut paths = Vec::from_iter(self.directions.keys().copied());
-        paths.sort_unstable();
-        paths.iter().map(|path| (HostId((path >> 16) as u16), HostId(*path as u16))).collect()
+        let number = |place| HostId(place as u16);
+        let rows = self.directions.iter().enumerate();
+        let paths = rows.flat_map(|(from, row)| {
+            let known = row.iter().enumerate().filter(|(_, direction)| direction.is_some());
+            known.map(move |(to, _)| (number(from), number(to)))
+        });
+        paths.collect()
     }
 }
 
@@ -202,7 +233,7 @@ impl Network {
         path: (HostId, HostId),
         bytes: usize,
     ) -> [Option<Instant>; 2] {
-        let faults = self.faults(path);
+        let faults = *self.faults(path);
         let is_calm = self.is_calm;
         let direction = self.links.direction(path.0, path.1);
         let longest = *direction.settings.latency.end();

@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 use std::net::Shutdown;
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A socket for streams.
 #[derive(Debug)]
@@ -317,6 +317,7 @@ impl Network {
     }
 
     /// Returns the endpoint of a connected socket.
+    #[inline]
     pub(super) fn end_mut(&mut self, id: Id) -> Option<&mut Endpoint> {
         match &mut self.stream_mut(id)?.state {
             State::Connected(end) => Some(end),
@@ -325,10 +326,15 @@ impl Network {
     }
 
     /// Returns the host of an endpoint, and that of its peer.
-    pub(super) fn path(&mut self, id: Id) -> Option<(HostId, HostId)> {
-        let host = self.sockets.get(id)?.host;
-        let end = self.end_mut(id)?;
-        Some((host, end.peer_host))
+    #[inline]
+    pub(super) fn path(&self, id: Id) -> Option<(HostId, HostId)> {
+        let socket = self.sockets.get(id)?;
+        match &socket.kind {
+            Kind::Stream(Stream { state: State::Connected(end), .. }) => {
+                Some((socket.host, end.peer_host))
+            }
+            _ => None,
+        }
     }
 
     /// Returns how much an endpoint may have under way.
@@ -399,7 +405,10 @@ impl Network {
         if !peek {
             consume(&mut end.bytes, count);
             end.arrived -= count;
-            self.report_read(ctx, id, count);
+            let path = (*host, end.peer_host);
+            if let Some(peer) = end.peer {
+                self.report_read(ctx, path, peer, count);
+            }
         }
         Ok(count)
     }
@@ -410,7 +419,7 @@ impl Network {
         id: Id,
         buffers: &[IoSlice<'_>],
     ) -> Outcome<usize> {
-        let faults = self.faults_at(id);
+        let faults = *self.faults_at(id);
         let socket = self.get_mut(id)?;
         let Kind::Stream(stream) = &mut socket.kind else { return Err(Errno::NOTSOCK) };
         let is_unix = stream.domain == Domain::Unix;
@@ -521,13 +530,14 @@ impl Network {
         let hard = hard || end.arrived > 0;
         let unarrived = end.segments.iter().find(|(_, what)| matches!(what, Segment::Bytes(_)));
         if hard {
-            self.send_to_end(ctx, path, peer, Segment::Reset, ctx.now);
+            self.send_to_end(ctx, path, peer, Segment::Reset, Duration::ZERO);
         } else if !end.writes_shut {
-            self.send_to_end(ctx, path, peer, Segment::End, ctx.now);
+            self.send_to_end(ctx, path, peer, Segment::End, Duration::ZERO);
         }
         if let (false, Some((at, _))) = (hard, unarrived) {
             // When these bytes arrive, there is nothing to receive them.
-            self.send_to_end(ctx, path, peer, Segment::Reset, *at);
+            let delay = at.saturating_duration_since(ctx.now);
+            self.send_to_end(ctx, path, peer, Segment::Reset, delay);
         }
         let Some(other) = self.end_mut(peer) else { return };
         other.peer = None;

@@ -5,6 +5,7 @@ use super::link::Stalled;
 use super::stream::Segment;
 use super::{ANSWER_LIMIT, Ctx, Event, Id, Incident, Kind, Network};
 use rustix::io::Errno;
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 impl Network {
@@ -20,10 +21,14 @@ impl Network {
         self.window(id, peer).saturating_sub(unread)
     }
 
-    /// Lets the peer know that this much was read.
-    pub(super) fn report_read(&mut self, ctx: &mut Ctx<'_>, id: Id, count: usize) {
-        let Some((own, other)) = self.path(id) else { return };
-        let Some(peer) = self.end_mut(id).and_then(|end| end.peer) else { return };
+    /// Lets the peer of an endpoint know that this much was read.
+    pub(super) fn report_read(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        (own, other): (HostId, HostId),
+        peer: Id,
+        count: usize,
+    ) {
         let at = ctx.now + self.least_latency(own, other);
         let Some(end) = self.end_mut(peer) else { return };
         if own == other {
@@ -37,7 +42,9 @@ impl Network {
             Some((last, sum)) if *last >= at => *sum += count,
             _ => end.reads.push_back((at, count)),
         }
-        self.expect_room(ctx, peer);
+        if end.wants_room {
+            self.expect_room(ctx, peer);
+        }
     }
 
     /// A write of an endpoint has to wait for room.
@@ -85,25 +92,24 @@ impl Network {
     pub(super) fn send_segment(&mut self, ctx: &mut Ctx<'_>, from: Id, segment: Segment) {
         let Some(path) = self.path(from) else { return };
         let Some(peer) = self.end_mut(from).and_then(|end| end.peer) else { return };
-        self.send_to_end(ctx, path, peer, segment, ctx.now);
+        self.send_to_end(ctx, path, peer, segment, Duration::ZERO);
     }
 
-    /// Sends a segment to an endpoint, not before `from`.
+    /// Sends a segment to an endpoint, after a delay.
     pub(super) fn send_to_end(
         &mut self,
         ctx: &mut Ctx<'_>,
         path: (HostId, HostId),
         to: Id,
         segment: Segment,
-        not_before: Instant,
+        delay: Duration,
     ) {
         if path.0 == path.1 {
             self.deliver(ctx, to, segment);
             return;
         }
         let size = if let Segment::Bytes(count) = segment { count } else { 0 };
-        let at =
-            self.segment_arrival(ctx, path, size) + not_before.saturating_duration_since(ctx.now);
+        let at = self.segment_arrival(ctx, path, size) + delay;
         self.queue_segment(ctx, to, segment, at);
     }
 
@@ -166,6 +172,10 @@ impl Network {
             && at <= ctx.now
         {
             end.segments.pop_front();
+            if segment == Segment::Open && end.segments.is_empty() {
+                // Many connections are idle from now on.
+                end.segments = VecDeque::new();
+            }
             self.deliver(ctx, id, segment);
         }
         if let Some(peer) = peer {
@@ -243,7 +253,7 @@ impl Network {
         let peer = self.end_mut(id).and_then(|end| end.peer);
         self.fail(ctx, id, Errno::CONNRESET);
         if let Some(peer) = peer {
-            self.send_to_end(ctx, path, peer, Segment::Reset, ctx.now);
+            self.send_to_end(ctx, path, peer, Segment::Reset, Duration::ZERO);
             if let Some(other) = self.end_mut(peer) {
                 other.peer = None;
             }

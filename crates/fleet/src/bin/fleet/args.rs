@@ -9,6 +9,7 @@ Looks after the servers and the queues of a fleet.
   fleet doctor [URLS]   checks whether the servers are fit for a fleet
   fleet top [URLS]      shows the queues and functions, each second anew
   fleet metrics [URLS]  writes the same numbers once, as OpenMetrics
+  fleet web [URLS]      serves a page with the same numbers, the jobs that are running and the dead
   fleet dead list QUEUE [URLS]
                         lists the dead jobs of a queue or function, each with its number
   fleet dead show QUEUE NUMBER [URLS]
@@ -48,11 +49,24 @@ of doctor:
 of top:
   --once                shows the table once
 
+of web:
+  --listen ADDRESS      serves there, at 127.0.0.1:8787 if not set
+  --token TOKEN         what a browser must know, or FLEET_WEB_TOKEN; one is made and printed if not
+                        set
+  --allow-changes       lets the page revive and discard the dead
+  --host NAME           answers also if the page is opened by this name, as behind a proxy
+
 The exit code of doctor is 0 if all is well, 1 with warnings, 2 if a check failed. That of the other
 commands is 0 or 2. It is 64 if the arguments cannot be understood.";
 
 /// The address that is used without one.
 const LOCAL: &str = "nats://127.0.0.1:4222";
+
+/// Where the page is served unless it is said otherwise.
+const LISTEN: &str = "127.0.0.1:8787";
+
+/// The fewest characters of a token.
+const TOKEN: usize = 16;
 
 /// How long to wait for an answer. Servers need 4 seconds to list streams if one of them has no
 /// leader.
@@ -66,6 +80,22 @@ pub(crate) enum Command {
     Doctor(Doctor),
     Top(Top),
     Queue(Queue),
+    Web(Web),
+}
+
+/// The arguments of `fleet web`.
+#[derive(Debug)]
+#[cfg_attr(not(feature = "web"), allow(dead_code, reason = "the page is not built"))]
+pub(crate) struct Web {
+    pub(crate) login: Login,
+    pub(crate) limit: Duration,
+    pub(crate) listen: String,
+    /// What a browser must know, if the operator has chosen it.
+    pub(crate) token: Option<String>,
+    /// The dead may be revived and discarded.
+    pub(crate) changes: bool,
+    /// Further names by which the page may be opened.
+    pub(crate) hosts: Vec<String>,
 }
 
 /// The arguments of the commands about one queue.
@@ -194,6 +224,7 @@ pub(crate) fn parse(
         "help" | "--help" | "-h" => return Ok(Command::Help),
         "version" | "--version" | "-V" => return Ok(Command::Version),
         "doctor" | "top" | "metrics" => {}
+        "web" => return of_web(words, variable),
         "dead" | "job" | "pause" | "resume" | "drain" | "repair" => {
             return of_a_queue(&command, words, variable);
         }
@@ -238,6 +269,40 @@ pub(crate) fn parse(
         }
     };
     Ok(Command::Doctor(Doctor { login, system, limit, json }))
+}
+
+/// Reads the arguments of `fleet web`.
+fn of_web(
+    mut words: impl Iterator<Item = String>,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<Command, String> {
+    let (mut urls, mut connecting, mut limit) = (None, Connecting::default(), PATIENCE);
+    let (mut listen, mut token, mut changes, mut hosts) = (None, None, false, Vec::new());
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or(format!("{word} needs a value"));
+        if connecting.take(&word, &mut value)? {
+            continue;
+        }
+        match &*word {
+            "--help" | "-h" => return Ok(Command::Help),
+            "--timeout" => limit = seconds(&value()?)?,
+            "--listen" => listen = Some(value()?),
+            "--token" => token = Some(value()?),
+            "--allow-changes" => changes = true,
+            "--host" => hosts.push(value()?),
+            option if option.starts_with('-') => return Err(format!("web has no option {option}")),
+            _ if urls.is_none() => urls = Some(word),
+            _ => return Err("more than one list of URLs; separate them by commas".into()),
+        }
+    }
+    let token = token.or_else(|| variable("FLEET_WEB_TOKEN"));
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._~".contains(c);
+    if token.as_ref().is_some_and(|token| token.len() < TOKEN || !token.chars().all(is_plain)) {
+        return Err(format!("a token has at least {TOKEN} letters, digits or any of - . _ ~"));
+    }
+    let login = connecting.login(urls, variable)?;
+    let listen = listen.unwrap_or_else(|| LISTEN.into());
+    Ok(Command::Web(Web { login, limit, listen, token, changes, hosts }))
 }
 
 /// Reads the arguments of a command about one queue.
@@ -357,6 +422,22 @@ mod tests {
         assert_eq!(pause, Action::Pause(Duration::from_millis(1500)));
         assert_eq!(queue("resume mill").action, Action::Resume);
         assert_eq!(queue("repair mill").action, Action::Repair);
+    }
+
+    #[test]
+    fn arguments_of_the_page_are_read() {
+        let Ok(Command::Web(web)) = read("web a --token 0123456789abcdef --host mill --host b")
+        else {
+            panic!("it is not understood");
+        };
+        assert_eq!((&*web.login.urls, &*web.listen, web.changes), ("a", LISTEN, false));
+        assert_eq!((web.token.as_deref(), web.hosts.len()), (Some("0123456789abcdef"), 2));
+        let Ok(Command::Web(web)) = read("web --allow-changes --listen [::1]:0") else {
+            panic!("it is not understood");
+        };
+        assert!(web.changes && web.listen == "[::1]:0" && web.token.is_none());
+        let bad = read("web --token hush").unwrap_err();
+        assert!(bad.contains("16") && !bad.contains("hush"), "{bad}");
     }
 
     #[test]

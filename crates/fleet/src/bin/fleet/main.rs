@@ -12,6 +12,8 @@ mod servers;
 mod text;
 mod top;
 mod utc;
+#[cfg(feature = "web")]
+mod web;
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -62,6 +64,14 @@ fn run(command: Command) -> io::Result<u8> {
         Command::Doctor(settings) => doctor::run(&settings),
         Command::Top(settings) => top::run(&settings),
         Command::Queue(settings) => queue::run(&settings),
+        #[cfg(feature = "web")]
+        Command::Web(settings) => web::run(settings),
+        #[cfg(not(feature = "web"))]
+        Command::Web(_) => {
+            let text = "this program was built without the feature `web`; \
+                        `cargo install ecru-fleet --features web` builds it with the page";
+            Err(io::Error::new(io::ErrorKind::Unsupported, text))
+        }
     }
 }
 

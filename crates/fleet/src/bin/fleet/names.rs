@@ -53,6 +53,11 @@ pub(crate) fn attempts(queue: &str) -> String {
     format!("{ATTEMPTS}{queue}")
 }
 
+/// Returns the subject of a job's progress.
+pub(crate) fn progress(queue: &str, token: &str) -> String {
+    format!("fleet.attempts.{queue}.=progress.{token}")
+}
+
 /// Writes the id of a job as the servers have it: bytes other than letters, digits, `_` and `-`
 /// become `=` and two hexadecimal digits.
 pub(crate) fn token(id: &str) -> String {

@@ -29,7 +29,7 @@ pub(crate) fn run(settings: &args::Queue) -> io::Result<u8> {
     ecru::scope(|s| {
         let client = options(&settings.login, settings.limit)?.connect(s, &settings.login.urls)?;
         let js = client.jetstream();
-        let queue = Queue { name: find(&js, &settings.name)?, js, json: settings.json };
+        let queue = Queue::open(js, &settings.name, settings.json)?;
         queue.act(&settings.action)?;
         Ok(0)
     })
@@ -48,7 +48,7 @@ fn find(js: &JetStream, name: &str) -> io::Result<String> {
     Err(io::Error::new(io::ErrorKind::NotFound, text))
 }
 
-struct Queue {
+pub(crate) struct Queue {
     js: JetStream,
     /// With the prefix.
     name: String,
@@ -56,12 +56,12 @@ struct Queue {
 }
 
 /// A dead job.
-struct Dead {
-    number: u64,
-    id: String,
-    attempts: u64,
-    reason: String,
-    stored: StoredMessage,
+pub(crate) struct Dead {
+    pub(crate) number: u64,
+    pub(crate) id: String,
+    pub(crate) attempts: u64,
+    pub(crate) reason: String,
+    pub(crate) stored: StoredMessage,
 }
 
 impl Dead {
@@ -101,6 +101,11 @@ fn write(text: &str) -> io::Result<()> {
 }
 
 impl Queue {
+    /// Finds a queue or a function by its name, with or without the prefix.
+    pub(crate) fn open(js: JetStream, name: &str, json: bool) -> io::Result<Queue> {
+        Ok(Queue { name: find(&js, name)?, js, json })
+    }
+
     fn act(&self, action: &Action) -> io::Result<()> {
         match action {
             Action::List => self.list(),
@@ -133,12 +138,12 @@ impl Queue {
     }
 
     /// Returns the first of the dead from a number on.
-    fn next(&self, from: u64) -> io::Result<Option<Dead>> {
+    pub(crate) fn next(&self, from: u64) -> io::Result<Option<Dead>> {
         let subject = format!("fleet.dead.{}.*.*", self.name);
         Ok(self.js.next_message(&names::dead(&self.name), from, &subject)?.map(Dead::new))
     }
 
-    fn one(&self, number: u64) -> io::Result<Dead> {
+    pub(crate) fn one(&self, number: u64) -> io::Result<Dead> {
         self.next(number)?.filter(|dead| dead.number == number).ok_or_else(|| {
             let text = format!("there is no dead job with the number {number}");
             io::Error::new(io::ErrorKind::NotFound, text)
@@ -200,7 +205,7 @@ impl Queue {
         }
     }
 
-    fn revive(&self, dead: &Dead) -> io::Result<()> {
+    pub(crate) fn revive(&self, dead: &Dead) -> io::Result<()> {
         let subject = names::job(&self.name, dead.token());
         let job = Message::new(&subject, dead.stored.payload.clone());
         match self.js.publish_message(&job) {
@@ -217,7 +222,7 @@ impl Queue {
         }
     }
 
-    fn discard(&self, dead: &Dead) -> io::Result<()> {
+    pub(crate) fn discard(&self, dead: &Dead) -> io::Result<()> {
         Ok(self.js.delete_message(&names::dead(&self.name), dead.number)?)
     }
 
@@ -254,11 +259,17 @@ impl Queue {
                 // The consumer hands out in order, but for what is handed out again.
                 let handed_out = self.workers()?.info()?.delivered.stream >= job.sequence;
                 let state = if handed_out { "running, or in a pause" } else { "queued" };
+                let progress = names::progress(&self.name, token);
+                let progress = self.js.last_message(&names::attempts(&self.name), &progress)?;
+                let progress: Value = progress
+                    .and_then(|it| serde_json::from_slice(&it.payload).ok())
+                    .unwrap_or_default();
                 let payload = String::from_utf8_lossy(&job.payload).into_owned();
                 Some(json!({
                     "id": id,
                     "state": state,
                     "attempts": begun,
+                    "progress": progress,
                     "sent": job.time,
                     "payload": serde_json::from_str(&payload).unwrap_or(Value::String(payload)),
                 }))

@@ -85,10 +85,27 @@ struct Connections {
     connections: Option<Vec<Connection>>,
 }
 
-#[derive(Deserialize)]
-struct Connection {
-    #[serde(default)]
-    subscriptions_list: Vec<String>,
+/// A connection of the account, as its server describes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+#[cfg_attr(not(feature = "web"), allow(dead_code, reason = "only the page shows them"))]
+pub(crate) struct Connection {
+    /// What the client calls itself.
+    pub(crate) name: String,
+    /// The client's address.
+    pub(crate) ip: String,
+    pub(crate) port: u16,
+    /// Since when the client is connected.
+    pub(crate) start: String,
+    #[serde(rename = "subscriptions_list")]
+    subjects: Vec<String>,
+}
+
+impl Connection {
+    /// Returns whether the client listens to a subject, among those that were asked for.
+    pub(crate) fn listens(&self, subject: &str) -> bool {
+        self.subjects.iter().any(|own| own == subject)
+    }
 }
 
 /// Asks all servers about themselves.
@@ -140,9 +157,9 @@ fn ahead(time: SystemTime, asked: SystemTime, came: SystemTime) -> (f64, f64) {
     (since(time, asked) - half, half)
 }
 
-/// Returns the subjects matching `filter` to which each of the account's connections listens, or
-/// `None` if it is not known.
-pub(crate) fn listeners(asking: &Asking, filter: &str) -> io::Result<Option<Vec<Vec<String>>>> {
+/// Returns the account's connections that listen to subjects matching `filter`, or `None` if they
+/// are not known.
+pub(crate) fn listeners(asking: &Asking, filter: &str) -> io::Result<Option<Vec<Connection>>> {
     let (mut found, mut offset) = (Vec::new(), 0);
     loop {
         let body = serde_json::json!({
@@ -156,8 +173,7 @@ pub(crate) fn listeners(asking: &Asking, filter: &str) -> io::Result<Option<Vec<
                 return Ok(None);
             };
             total = total.max(connections.total);
-            let connections = connections.connections.unwrap_or_default();
-            found.extend(connections.into_iter().map(|one| one.subscriptions_list));
+            found.extend(connections.connections.unwrap_or_default());
         }
         offset += PAGE;
         if offset >= total {

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use crate::engine::{Counts, QueueSpec, key_of};
+use crate::engine::{Counts, MOST_REPORTS, QueueSpec, key_of};
 use crate::errors::LeaseLost;
+use crate::progress::Progress;
 
 /// The jobs of a queue.
 #[derive(Default)]
@@ -34,6 +35,7 @@ struct Stored {
     begun: u32,
     begun_by: u32,
     state: Place,
+    progress: Option<Progress>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -85,7 +87,8 @@ impl Jobs {
         self.by_id.insert(id.clone(), self.last);
         self.ready.insert(self.last);
         let (deliveries, begun, begun_by, state) = (0, 0, 0, Place::Ready);
-        let stored = Stored { id: id.clone(), payload, deliveries, begun, begun_by, state };
+        let stored =
+            Stored { id: id.clone(), payload, deliveries, begun, begun_by, state, progress: None };
         self.by_number.insert(self.last, stored);
         if let Some(due) = due {
             self.place(self.last, Place::Pausing(due));
@@ -134,6 +137,7 @@ impl Jobs {
         self.place(number, Place::Held(now + spec.lease));
         let job = self.by_number.get_mut(&number).expect("it is ready");
         job.deliveries += 1;
+        job.progress = None;
         let (id, payload) = (job.id.clone(), job.payload.clone());
         Ok(Taken { id, payload, number, delivery: job.deliveries, begun: job.begun })
     }
@@ -259,6 +263,21 @@ impl Jobs {
             Some(_) => {}
             None => drop(self.by_key.remove(key)),
         }
+    }
+
+    /// Notes how far a job is, or forgets that, if this delivery is the last one.
+    pub(super) fn report(&mut self, number: u64, delivery: u32, progress: Option<&Progress>) {
+        if let Some(job) = self.by_number.get_mut(&number).filter(|job| job.deliveries == delivery)
+        {
+            job.progress = progress.cloned();
+        }
+    }
+
+    /// Returns what was reported of jobs, by their ids.
+    pub(super) fn progress(&self) -> Vec<(String, Progress)> {
+        let reports =
+            self.by_number.values().filter_map(|job| Some((job.id.clone(), job.progress.clone()?)));
+        reports.take(MOST_REPORTS).collect()
     }
 
     pub(super) fn pause(&mut self, until: Option<Instant>) {

@@ -9,6 +9,7 @@ use super::pull::Slot;
 use super::queue::Queue;
 use crate::engine::{Lease, Renewal};
 use crate::errors::{LeaseLost, disconnected};
+use crate::progress::Progress;
 
 pub(super) struct LocalLease {
     pub(super) queue: Arc<Queue>,
@@ -36,6 +37,10 @@ impl Lease for LocalLease {
     fn begin(&self, _is_certain: bool) -> io::Result<u32> {
         self.check()?;
         Ok(self.queue.with(|jobs| jobs.begin(self.number, self.delivery))?)
+    }
+
+    fn report(&self, progress: Option<&Progress>) {
+        self.queue.with(|jobs| jobs.report(self.number, self.delivery, progress));
     }
 
     fn claim(&self) -> io::Result<bool> {

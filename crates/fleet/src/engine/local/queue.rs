@@ -19,6 +19,7 @@ use crate::engine::{
     Sending,
 };
 use crate::errors::disconnected;
+use crate::progress::Progress;
 use crate::wall::wall;
 
 /// A queue in memory.
@@ -173,6 +174,11 @@ impl EngineQueue for Arc<Queue> {
         let until = if d.is_zero() { None } else { ecru::time::now().checked_add(d) };
         self.change(|jobs| jobs.pause(until));
         Ok(())
+    }
+
+    fn progress(&self) -> io::Result<Vec<(String, Progress)>> {
+        self.call()?;
+        Ok(locked(&self.jobs).progress())
     }
 
     fn counts(&self) -> io::Result<Counts> {

@@ -29,8 +29,10 @@ use serde::{Deserialize, Serialize};
 use super::failure::{OTHER_SEQUENCE, failed, is_full, is_passing, repeated};
 use super::journal::{Entry, Journal, Noted};
 use super::names::{EXPECTED, LIFETIME, Names};
+use super::progress;
 use crate::errors::LeaseLost;
 use crate::id::any_number;
+use crate::progress::Progress;
 
 /// How long the record of a settled job is kept, at least.
 const KEPT: Duration = Duration::from_secs(600);
@@ -58,6 +60,9 @@ struct Record {
     /// The job is settled.
     #[serde(default)]
     settled: bool,
+    /// The process that has written the record, for operators.
+    #[serde(default)]
+    process: String,
 }
 
 /// The delivery of a job that was cancelled: later than all.
@@ -323,6 +328,11 @@ impl Attempt {
         Ok(())
     }
 
+    /// Publishes how far the job is: see [`Lease::report`](crate::engine::Lease::report).
+    pub(super) fn report(&self, report: Option<&Progress>) -> Result<(), Error> {
+        progress::publish(&self.records.js, &self.records.names, &self.id, report)
+    }
+
     /// Settles the job: see [`Lease::claim`](crate::engine::Lease::claim).
     pub(super) fn claim(&self) -> io::Result<bool> {
         loop {
@@ -353,6 +363,7 @@ impl Attempt {
     }
 
     fn record(&self, begun: u32, settled: bool) -> Record {
-        Record { begun, delivery: self.delivery, holder: self.holder(), settled }
+        let process = self.records.journal.name().to_owned();
+        Record { begun, delivery: self.delivery, holder: self.holder(), settled, process }
     }
 }

@@ -28,8 +28,10 @@ use ecru_nats::{Error, Message};
 
 use super::failure::{OTHER_SEQUENCE, failed, is_full, is_passing, repeated};
 use super::names::{EXPECTED, Names};
+use super::place::place;
 use crate::errors::LeaseLost;
 use crate::id::any_number;
+use crate::wall::wall;
 
 /// How many jobs a page has, at most, that are worked on. A page is always written as a whole.
 const PAGE: usize = 256;
@@ -64,7 +66,8 @@ impl Entry {
     }
 }
 
-/// A page as it is stored: `SINCE SEQUENCE-HASH-BEGUN ..`.
+/// A page as it is stored: `SINCE SEQUENCE-HASH-BEGUN-SECONDS ..`. The last part is for operators: the
+/// time on the wall at which the work began.
 #[derive(Debug, PartialEq, Eq)]
 struct Text {
     /// Each job that has begun after the version of the page with this number is there.
@@ -164,6 +167,8 @@ struct Begun {
     /// The first version is stored, and this is what others have begun before.
     outcome: Option<Outcome>,
     has_ended: bool,
+    /// In seconds since 1970.
+    at: u64,
 }
 
 /// What is known of a job whose page is stored.
@@ -220,12 +225,12 @@ impl State {
     fn text(&mut self) -> (String, Vec<Entry>) {
         let since = self.since();
         self.jobs.retain(|_, begun| !begun.has_ended || begun.number > since);
-        let mut text = String::with_capacity(24 * self.jobs.len() + 20);
+        let mut text = String::with_capacity(33 * self.jobs.len() + 20);
         let _ = write!(text, "{since}");
         let mut new = Vec::new();
-        for (entry, Begun { number, outcome, .. }) in &self.jobs {
+        for (entry, Begun { number, outcome, at, .. }) in &self.jobs {
             let Entry { sequence, hash } = entry;
-            let _ = write!(text, " {sequence}-{hash:04x}-{number}");
+            let _ = write!(text, " {sequence}-{hash:04x}-{number}-{at:x}");
             if outcome.is_none() {
                 new.push(*entry);
             }
@@ -266,7 +271,7 @@ impl Page {
         let has_room = state.running < PAGE;
         if has_room {
             state.running += 1;
-            state.jobs.insert(entry, Begun::default());
+            state.jobs.insert(entry, Begun { at: wall().as_secs(), ..Begun::default() });
         }
         has_room
     }
@@ -299,7 +304,7 @@ impl Journal {
         Journal {
             js: js.clone(),
             names: names.clone(),
-            name: format!("{:016x}", any_number()),
+            name: format!("{}-{:016x}", place(), any_number()),
             pages: Mutex::default(),
             others: ecru::sync::Mutex::new(Others {
                 read: 0,
@@ -309,6 +314,11 @@ impl Journal {
             }),
             all: ecru::sync::Mutex::new(None),
         }
+    }
+
+    /// Returns what this process is called in records: its host, its number and a random part.
+    pub(super) fn name(&self) -> &str {
+        &self.name
     }
 
     /// Records that the work begins on a job that was received at this time. Returns when that is

@@ -8,13 +8,18 @@ use std::time::Duration;
 use ecru_nats::jetstream::{Ack, Delivery, JetStream};
 use ecru_nats::{Error, ErrorKind, Request};
 
+use super::Attendant;
 use super::attempts::Attempt;
 use super::failure::{NO_MESSAGE, failed, is_passing};
 use crate::engine::{Lease, Renewal};
+use crate::progress::Progress;
 
 /// The pause before a settlement is repeated, while the servers elect a leader or the client
 /// connects again.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// What renews a lease.
+const IN_PROGRESS: &str = "+WPI";
 
 /// The longest reason that the servers are told. The whole one is stored with the dead job.
 const LONGEST_REASON: usize = 256;
@@ -31,6 +36,7 @@ pub(super) struct NatsLease {
 pub(super) struct Stream {
     pub(super) js: JetStream,
     pub(super) name: String,
+    pub(super) attendant: Attendant,
 }
 
 impl NatsLease {
@@ -60,7 +66,7 @@ impl NatsLease {
 
     /// Deletes the message. A job that was stored under the same id later is another message.
     fn delete(&self) -> Result<(), Error> {
-        let Stream { js, name } = &*self.jobs;
+        let Stream { js, name, .. } = &*self.jobs;
         let stored = js.last_message(name, self.delivery.subject())?;
         if stored.is_none_or(|stored| stored.sequence != self.delivery.sequence()) {
             return Ok(());
@@ -102,13 +108,29 @@ impl Lease for NatsLease {
         is_done
     }
 
+    fn report(&self, progress: Option<&Progress>) {
+        let _ = self.attempt.report(progress);
+    }
+
     fn claim(&self) -> io::Result<bool> {
         self.attempt.claim()
     }
 
     fn begin_renew(&self) -> io::Result<Box<dyn Renewal>> {
-        let request = self.delivery.begin_confirm(&Ack::InProgress).map_err(failed)?;
-        Ok(Box::new(NatsRenewal(request)))
+        let begun = match self.jobs.attendant.get() {
+            Some(client) => {
+                let subject = self.delivery.reply().unwrap_or_default();
+                match client.request(subject, IN_PROGRESS) {
+                    // It has ended for good, as the program's settings say.
+                    Err(error) if error.kind() == ErrorKind::Closed => {
+                        self.delivery.begin_confirm(&Ack::InProgress)
+                    }
+                    begun => begun,
+                }
+            }
+            None => self.delivery.begin_confirm(&Ack::InProgress),
+        };
+        Ok(Box::new(NatsRenewal(begun.map_err(failed)?)))
     }
 
     fn done(&self) -> io::Result<()> {

@@ -17,6 +17,8 @@ mod journal;
 mod lease;
 mod names;
 mod open;
+mod place;
+mod progress;
 mod pull;
 mod queue;
 mod rate;
@@ -25,7 +27,10 @@ mod send;
 mod watch;
 
 use std::io;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
+use ecru::Scope;
 use ecru_nats::jetstream::JetStream;
 use ecru_nats::{Client, Daemons, Options};
 
@@ -35,10 +40,16 @@ use failure::failed;
 /// The first version whose JetStream has what a fleet needs.
 const OLDEST: (u32, u32) = (2, 12);
 
-/// The engine of one connection.
-#[derive(Debug)]
+/// The connection that leases are renewed with, once there is one.
+type Attendant = Arc<OnceLock<Client>>;
+
+/// The engine of one connection, and of another one for the leases. It knows passwords, so it has no
+/// `Debug`.
 pub(crate) struct NatsEngine {
     jetstream: JetStream,
+    attendant: Attendant,
+    urls: String,
+    options: Options,
 }
 
 impl NatsEngine {
@@ -48,11 +59,7 @@ impl NatsEngine {
         urls: &str,
         options: Options,
     ) -> io::Result<NatsEngine> {
-        NatsEngine::over(options.connect(s, urls).map_err(failed)?)
-    }
-
-    /// Uses a connection.
-    fn over(client: Client) -> io::Result<NatsEngine> {
+        let client = options.clone().connect(s, urls).map_err(failed)?;
         let info = client.server_info();
         if info.version_numbers() < OLDEST {
             let (server, version) = (client.server(), &info.version);
@@ -65,13 +72,24 @@ impl NatsEngine {
                 ),
             ));
         }
-        Ok(NatsEngine { jetstream: client.jetstream() })
+        let (jetstream, attendant, urls) =
+            (client.jetstream(), Attendant::default(), urls.to_owned());
+        Ok(NatsEngine { jetstream, attendant, urls, options })
     }
 }
 
 impl Engine for NatsEngine {
     fn queue(&self, name: &str, settings: &Changes) -> io::Result<Box<dyn EngineQueue>> {
-        Ok(Box::new(queue::NatsQueue::open(&self.jetstream, name, settings)?))
+        Ok(Box::new(queue::NatsQueue::open(&self.jetstream, &self.attendant, name, settings)?))
+    }
+
+    fn attend<'scope>(&self, s: &'scope Scope<'scope, '_>) -> io::Result<()> {
+        // At its end no renewal is waited for any more.
+        let options = self.options.clone().flush_timeout(Duration::ZERO);
+        let client = options.connect(s, &self.urls).map_err(failed)?;
+        // This is called by one task, and not again after `Ok`.
+        let _ = self.attendant.set(client);
+        Ok(())
     }
 
     fn results(&self, spec: &ResultsSpec) -> io::Result<Box<dyn EngineResults>> {

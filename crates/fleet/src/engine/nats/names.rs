@@ -9,6 +9,7 @@
 //! | the last attempt of each job that was handed out again | the stream `fleet-attempts-QUEUE`, the subjects `fleet.attempts.QUEUE.ID.SEQUENCE` |
 //! | when jobs were handed out under a rate | the same stream, the subject `fleet.attempts.QUEUE.=rate.starts` |
 //! | the jobs that a process is working on for the first time | the same stream, the subjects `fleet.attempts.QUEUE.=pages.PROCESS` |
+//! | how far a job is | the same stream, the subjects `fleet.attempts.QUEUE.=progress.ID` |
 //! | cancellations of jobs that are held | the subject `fleet.cancel.QUEUE`, which is not stored |
 //! | results | the bucket `fleet-results-NAME`, the keys `RUN.INDEX` |
 //!
@@ -94,6 +95,11 @@ impl Names {
     /// A page of a process's journal, or `*` for all of them. No id has the token before it.
     pub(super) fn page(&self, name: &str) -> String {
         format!("fleet.attempts.{}.=pages.{name}", self.queue)
+    }
+
+    /// How far a job is, or `*` for all of them. No id has the token before it.
+    pub(super) fn progress(&self, id: &str) -> String {
+        format!("fleet.attempts.{}.=progress.{id}", self.queue)
     }
 
     /// When jobs were handed out. No id has the token before it.

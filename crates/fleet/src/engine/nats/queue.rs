@@ -13,11 +13,12 @@ use super::failure::{NO_CONSUMER, failed, no_item};
 use super::lease::Stream;
 use super::names::Names;
 use super::pull::NatsPull;
-use super::{dead, open, rate, send};
+use super::{Attendant, dead, open, progress, rate, send};
 use crate::engine::{
     Announced, Announcements, BoxSource, Changes, Counts, Dead, EngineQueue, Pull, QueueSpec,
     Sending,
 };
+use crate::progress::Progress;
 
 /// How long an announcement may wait until there is room to send it.
 const TELLING: Duration = Duration::from_secs(1);
@@ -34,6 +35,7 @@ pub(super) struct NatsQueue {
     workers: Workers,
     records: Arc<Records>,
     rate: rate::Place,
+    attendant: Attendant,
 }
 
 /// The consumer that hands out the jobs of a queue. If another program has deleted it, it is
@@ -81,7 +83,12 @@ impl Workers {
 }
 
 impl NatsQueue {
-    pub(super) fn open(js: &JetStream, name: &str, settings: &Changes) -> io::Result<NatsQueue> {
+    pub(super) fn open(
+        js: &JetStream,
+        attendant: &Attendant,
+        name: &str,
+        settings: &Changes,
+    ) -> io::Result<NatsQueue> {
         let names = Names::new(name);
         let rate = settings.rate.flatten().filter(|_| open::is_new(js, &names));
         let consumer = open::queue(js, &names, settings)?;
@@ -92,7 +99,8 @@ impl NatsQueue {
         let records = Arc::new(Records::new(js, &names, spec.lease));
         let (js, own, spec) = (js.clone(), names.clone(), Mutex::new(spec));
         let workers = Workers(Arc::new(Parts { js: js.clone(), names: own, consumer, spec }));
-        Ok(NatsQueue { js, names, workers, records, rate: rate::Place::default() })
+        let (rate, attendant) = (rate::Place::default(), Arc::clone(attendant));
+        Ok(NatsQueue { js, names, workers, records, rate, attendant })
     }
 
     fn announce_lease(&self, lease: Duration) -> io::Result<()> {
@@ -120,7 +128,8 @@ impl EngineQueue for NatsQueue {
         let deliveries = self.workers.with(|workers| workers.messages(window))?;
         let first = self.js.stream_info(&self.names.jobs).map_err(failed)?.state.first_seq;
         self.records.journal.sweep(first)?;
-        let jobs = Stream { js: self.js.clone(), name: self.names.jobs.clone() };
+        let (name, attendant) = (self.names.jobs.clone(), Arc::clone(&self.attendant));
+        let jobs = Stream { js: self.js.clone(), name, attendant };
         let workers = self.workers.clone();
         Ok(Box::new(NatsPull::new(workers, window, deliveries, jobs, &self.records)))
     }
@@ -183,6 +192,10 @@ impl EngineQueue for NatsQueue {
             Duration::ZERO => workers.resume(),
             d => workers.pause(d),
         })
+    }
+
+    fn progress(&self) -> io::Result<Vec<(String, Progress)>> {
+        progress::all(&self.js, &self.names)
     }
 
     fn counts(&self) -> io::Result<Counts> {

@@ -1,7 +1,6 @@
 //! Partitions, crashes and whatever else befalls connections.
 
 use super::*;
-use crate::driver::request::{OptionKind, OptionValue};
 
 #[test]
 fn a_partition_holds_streams_up_and_a_heal_lets_them_go_on_in_order() {

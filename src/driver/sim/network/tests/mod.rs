@@ -7,8 +7,10 @@ mod pipes;
 mod streams;
 
 use super::*;
+use crate::driver::request::{OptionKind, OptionValue};
 use crate::driver::sim::Watcher;
-use std::net::SocketAddr;
+use std::io::{IoSlice, IoSliceMut};
+use std::net::{Shutdown, SocketAddr};
 use std::ops::RangeInclusive;
 
 /// A network with a clock, and what is going to happen in it.

@@ -1,7 +1,6 @@
 //! What travels between connected endpoints.
 
 use super::*;
-use crate::driver::request::{OptionKind, OptionValue};
 
 #[test]
 fn bytes_arrive_in_order_after_the_latency() {

@@ -4,41 +4,75 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
+use ecru_fleet::Progress;
 use ecru_nats::ErrorKind;
 use ecru_nats::jetstream::{ConsumerInfo, JetStream, Streams};
 
 use crate::asking::Asking;
 use crate::names::{self, ALL_CANCELLATIONS, ALL_DEAD, ALL_JOBS, Part, WORKERS, part};
-use crate::servers;
+use crate::servers::{self, Connection};
+use crate::utc;
 
 /// JetStream's code if there is no such consumer.
 const NO_CONSUMER: u32 = 10_014;
 
+/// The most reports that are read of a queue.
+const MOST_REPORTS: usize = 256;
+
 /// A queue or a function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Row {
+pub(crate) struct Row {
     /// The queue, as the servers call it.
-    pub(super) queue: String,
-    pub(super) numbers: Option<Numbers>,
-    /// How many processes take its jobs, if the servers tell.
-    pub(super) workers: Option<usize>,
+    pub(crate) queue: String,
+    pub(crate) numbers: Option<Numbers>,
+    /// The connections of the processes that take its jobs, if the servers tell.
+    pub(crate) workers: Option<Vec<Connection>>,
+}
+
+impl Row {
+    /// Returns how many processes take jobs, if the servers tell.
+    pub(crate) fn workers(&self) -> Option<usize> {
+        self.workers.as_ref().map(Vec::len)
+    }
 }
 
 /// The numbers of a queue whose servers answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Numbers {
-    pub(super) queued: u64,
-    pub(super) running: u64,
-    pub(super) redelivered: u64,
-    pub(super) dead: u64,
+#[cfg_attr(not(feature = "web"), allow(dead_code, reason = "only the page has some of them"))]
+pub(crate) struct Numbers {
+    pub(crate) queued: u64,
+    pub(crate) running: u64,
+    pub(crate) redelivered: u64,
+    pub(crate) dead: u64,
+    /// How many jobs have reported how far they are, and how far that is on average, in percent.
+    pub(crate) reporting: u64,
+    pub(crate) percent: Option<u64>,
     /// How many requests for jobs wait.
-    pub(super) waiting: u64,
+    pub(crate) waiting: u64,
     /// How long no job is handed out.
-    pub(super) paused: Option<Duration>,
+    pub(crate) paused: Option<Duration>,
+    /// How many jobs were sent since the queue was created.
+    pub(crate) sent: u64,
+    /// How many of them have been settled.
+    pub(crate) settled: u64,
+    /// For how long the oldest job has been queued, if that was to be found out.
+    pub(crate) age: Option<Duration>,
+    /// What was handed out, by its last number in the stream.
+    pub(crate) handed_out: u64,
+    /// What was settled without a gap, by its last number in the stream.
+    pub(crate) floor: u64,
+}
+
+/// Whether to find out for how long the oldest job of each queue has been queued. It costs a question
+/// for each queue that has any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ages {
+    Asked,
+    Unasked,
 }
 
 /// Returns a row for each queue and function, by name.
-pub(super) fn rows(asking: &Asking) -> io::Result<Vec<Row>> {
+pub(crate) fn rows(asking: &Asking, ages: Ages) -> io::Result<Vec<Row>> {
     let js = asking.client.jetstream();
     let streams = js.streams(Some(ALL_JOBS))?;
     let graves = js.streams(Some(ALL_DEAD))?;
@@ -46,8 +80,8 @@ pub(super) fn rows(asking: &Asking) -> io::Result<Vec<Row>> {
     let listening = servers::listeners(asking, ALL_CANCELLATIONS)?;
     let workers = |queue: &str| {
         let subject = names::cancellations(queue);
-        let listens = |subjects: &&Vec<String>| subjects.contains(&subject);
-        listening.as_ref().map(|connections| connections.iter().filter(listens).count())
+        let connections = listening.as_ref()?.iter();
+        Some(connections.filter(|one| one.listens(&subject)).cloned().collect())
     };
     let mut rows = Vec::new();
     for stream in &streams.found {
@@ -57,15 +91,28 @@ pub(super) fn rows(asking: &Asking) -> io::Result<Vec<Row>> {
             rows.push(Row { queue: queue.to_owned(), numbers: None, workers });
             continue;
         };
-        let numbers = Numbers {
+        let state = &stream.state;
+        let percents = percents(&js, queue)?;
+        let reporting = percents.len() as u64;
+        let mut numbers = Numbers {
+            reporting,
+            percent: percents.iter().sum::<u64>().checked_div(reporting),
             // The consumer learns of a message some time after its sender.
-            queued: stream.state.messages.saturating_sub(consumer.num_ack_pending),
+            queued: state.messages.saturating_sub(consumer.num_ack_pending),
             running: consumer.num_ack_pending,
             redelivered: consumer.num_redelivered,
             dead: dead.get(queue).copied().unwrap_or(0),
             waiting: consumer.num_waiting,
             paused: consumer.paused.then(|| consumer.pause_remaining.unwrap_or_default()),
+            sent: state.last_seq,
+            settled: state.last_seq.saturating_sub(state.messages),
+            age: None,
+            handed_out: consumer.delivered.stream,
+            floor: consumer.ack_floor.stream,
         };
+        if ages == Ages::Asked && numbers.queued > 0 {
+            numbers.age = age(&js, queue, &consumer)?;
+        }
         rows.push(Row { queue: queue.to_owned(), numbers: Some(numbers), workers: workers(queue) });
     }
     for name in &streams.silent {
@@ -76,12 +123,50 @@ pub(super) fn rows(asking: &Asking) -> io::Result<Vec<Row>> {
     Ok(rows)
 }
 
+/// Returns how far the jobs of a queue are that have reported that, in percent.
+fn percents(js: &JetStream, queue: &str) -> io::Result<Vec<u64>> {
+    let (stream, subjects) = (names::attempts(queue), names::progress(queue, "*"));
+    let (mut percents, mut from) = (Vec::new(), 1);
+    for _ in 0..MOST_REPORTS {
+        match js.next_message(&stream, from, &subjects) {
+            Ok(Some(stored)) => {
+                from = stored.sequence + 1;
+                // A job that is not held any more has an empty message for a moment.
+                if let Ok(progress) = serde_json::from_slice::<Progress>(&stored.payload) {
+                    percents.push(progress.percent().into());
+                }
+            }
+            Ok(None) => break,
+            // The table has its other numbers.
+            Err(error) if matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::JetStream) => {
+                break;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(percents)
+}
+
 fn dead(streams: &Streams) -> BTreeMap<&str, u64> {
     let counts = streams.found.iter().filter_map(|stream| {
         let (part, queue) = part(&stream.config.name)?;
         (part == Part::Dead).then_some((queue, stream.state.messages))
     });
     counts.collect()
+}
+
+/// Returns for how long the oldest job has been queued, by the clock of the servers.
+fn age(js: &JetStream, queue: &str, consumer: &ConsumerInfo) -> io::Result<Option<Duration>> {
+    let from = consumer.delivered.stream + 1;
+    let oldest = match js.next_message(&names::jobs(queue), from, ALL_JOBS) {
+        Ok(oldest) => oldest,
+        Err(error) if matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::JetStream) => None,
+        Err(error) => return Err(error.into()),
+    };
+    let sent = oldest.and_then(|job| utc::parse(&job.time));
+    let times = sent.zip(utc::parse(&consumer.time));
+    // A job that is younger than the consumer's answer is 0 s old.
+    Ok(times.map(|(sent, now)| now.duration_since(sent).unwrap_or_default()))
 }
 
 /// Returns what the consumer of a queue says, or `None` if it does not answer.

@@ -1,13 +1,15 @@
 //! `fleet top` and `fleet metrics`: what the queues and functions of a fleet are doing.
 
-mod collect;
-mod metrics;
+pub(crate) mod collect;
+pub(crate) mod metrics;
 mod table;
 
 use std::io::{self, Write};
 use std::time::Duration;
 
 use crate::args;
+use collect::Ages;
+
 use crate::asking::{Asking, is_cancelled};
 use crate::options;
 
@@ -24,8 +26,10 @@ pub(crate) fn run(settings: &args::Top) -> io::Result<u8> {
         let asking = Asking::new(client, settings.limit);
         let mut out = ecru::io::stdout();
         let erases = out.is_terminal() && !settings.once && !settings.json;
+        // The table has no room for ages.
+        let ages = if settings.metrics { Ages::Asked } else { Ages::Unasked };
         loop {
-            let text = match collect::rows(&asking) {
+            let text = match collect::rows(&asking, ages) {
                 Ok(found) if settings.metrics => metrics::text(&found),
                 Ok(found) if settings.json => table::json(&found),
                 Ok(found) => table::text(&found),

@@ -6,11 +6,21 @@ use super::collect::Row;
 use crate::names::kind;
 use crate::text::{plain, time};
 
-const HEAD: [&str; 9] =
-    ["NAME", "KIND", "QUEUED", "RUNNING", "REDELIVERED", "DEAD", "WORKERS", "WAITING", "STATE"];
+const HEAD: [&str; 10] = [
+    "NAME",
+    "KIND",
+    "QUEUED",
+    "RUNNING",
+    "PROGRESS",
+    "REDELIVERED",
+    "DEAD",
+    "WORKERS",
+    "WAITING",
+    "STATE",
+];
 
 /// The columns that are aligned to the left.
-const WORDS: [usize; 3] = [0, 1, 8];
+const WORDS: [usize; 3] = [0, 1, 9];
 
 /// Returns the table, with a line for each queue.
 pub(super) fn text(rows: &[Row]) -> String {
@@ -38,25 +48,28 @@ pub(super) fn text(rows: &[Row]) -> String {
     text
 }
 
-fn line(row: &Row) -> [String; 9] {
+fn line(row: &Row) -> [String; 10] {
     let (kind, name) = kind(&row.queue);
-    let workers = row.workers.map_or("?".into(), |count| count.to_string());
+    let workers = row.workers().map_or("?".into(), |count| count.to_string());
     let (name, kind) = (plain(name), kind.to_owned());
     let Some(numbers) = row.numbers else {
         let unknown = || "?".to_owned();
         let state = "does not answer".to_owned();
         let (q, r, d, w) = (unknown(), unknown(), unknown(), unknown());
-        return [name, kind, q, r, unknown(), d, workers, w, state];
+        return [name, kind, q, r, String::new(), unknown(), d, workers, w, state];
     };
     let state = match numbers.paused {
         Some(left) => format!("paused, {} left", time(left)),
-        None if numbers.queued > 0 && row.workers == Some(0) => "has no workers".into(),
+        None if numbers.queued > 0 && row.workers() == Some(0) => "has no workers".into(),
         None => String::new(),
     };
     let [queued, running, redelivered, dead, waiting] =
         [numbers.queued, numbers.running, numbers.redelivered, numbers.dead, numbers.waiting]
             .map(|number| number.to_string());
-    [name, kind, queued, running, redelivered, dead, workers, waiting, state]
+    let progress = numbers
+        .percent
+        .map_or_else(String::new, |percent| format!("{} at {percent} %", numbers.reporting));
+    [name, kind, queued, running, progress, redelivered, dead, workers, waiting, state]
 }
 
 /// Returns one line of JSON.
@@ -72,10 +85,12 @@ pub(super) fn json(rows: &[Row]) -> String {
                 "answers": row.numbers.is_some(),
                 "queued": number(|numbers| numbers.queued),
                 "running": number(|numbers| numbers.running),
+                "reporting": number(|numbers| numbers.reporting),
+                "percent": row.numbers.as_ref().and_then(|numbers| numbers.percent),
                 "redelivered": number(|numbers| numbers.redelivered),
                 "dead": number(|numbers| numbers.dead),
                 "waiting": number(|numbers| numbers.waiting),
-                "workers": row.workers,
+                "workers": row.workers(),
                 "paused_seconds": row.numbers.and_then(|numbers| Some(numbers.paused?.as_secs_f64())),
             })
         })
@@ -95,7 +110,7 @@ mod tests {
         let numbers =
             Numbers { queued: 12, paused: Some(Duration::from_secs(61)), ..Numbers::default() };
         let rows = [
-            Row { queue: "f_grind".into(), numbers: Some(numbers), workers: Some(2) },
+            Row { queue: "f_grind".into(), numbers: Some(numbers), workers: Some(Vec::new()) },
             Row { queue: "q_m".into(), numbers: None, workers: None },
         ];
         let text = text(&rows);

@@ -1,0 +1,136 @@
+//! The commands for gdb, on live programs and on cores. A test is skipped if there is no gdb, or if
+//! it may not attach, unless `ECRU_REQUIRE_GDB=1`.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use crate::support::{Program, path, said, start, text, until};
+
+/// Runs gdb with the script and these commands. Returns what it prints, or `None` if it cannot run.
+fn gdb(target: &[&str], program: &Program, commands: &[&str]) -> Option<String> {
+    let script: PathBuf = program.folder.0.join("ecru-gdb.py");
+    std::fs::write(&script, said(&["gdb-script"])).unwrap();
+    let mut gdb = Command::new("gdb");
+    gdb.args(["-nx", "-batch", "-iex", "set debuginfod enabled off", "-iex", "set width 0"]);
+    gdb.args(["-iex", "set auto-load no"]).args(target).args(["-x", path(&script)]);
+    for command in commands {
+        gdb.args(["-ex", command]);
+    }
+    let output = gdb.stdin(Stdio::null()).output();
+    let is_required = std::env::var("ECRU_REQUIRE_GDB").is_ok_and(|value| value == "1");
+    let output = match output {
+        Ok(output) => output,
+        Err(error) if is_required => panic!("gdb does not start: {error}"),
+        Err(error) => {
+            eprintln!("skipped: gdb does not start: {error}");
+            return None;
+        }
+    };
+    let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
+    if said.contains("ptrace: Operation not permitted") && !is_required {
+        eprintln!("skipped: gdb may not attach");
+        return None;
+    }
+    Some(said)
+}
+
+/// Returns what was printed between two markers.
+#[track_caller]
+fn part<'o>(output: &'o str, name: &str) -> &'o str {
+    let (begin, end) = (format!("<{name}>"), format!("</{name}>"));
+    let rest = output.split_once(&begin).unwrap_or_else(|| panic!("{output}")).1;
+    rest.split_once(&end).unwrap_or_else(|| panic!("{output}")).0
+}
+
+/// The tasks and stacks of three tasks that wait for each other.
+const LOOK: [&str; 14] = [
+    "echo <tasks>\\n",
+    "ecru tasks",
+    "echo </tasks>\\n<bt>\\n",
+    "ecru bt philosopher-1",
+    "echo </bt>\\n<switched>\\n",
+    "ecru switch philosopher-2",
+    "bt",
+    "echo </switched>\\n<back>\\n",
+    "ecru switch",
+    "bt",
+    "echo </back>\\n<all>\\n",
+    "ecru bt all",
+    "echo </all>\\n",
+    "python print('done')",
+];
+
+#[track_caller]
+fn check_philosophers(output: &str) {
+    let tasks = part(output, "tasks");
+    for n in 0..3 {
+        let line = tasks.lines().find(|line| line.contains(&format!(" 'philosopher-{n}': ")));
+        let line = line.unwrap_or_else(|| panic!("{output}"));
+        assert!(line.contains("waits for a lock at "), "{line}");
+        assert_eq!(line.matches("tests/cli/programs.rs:").count(), 2, "{line}");
+    }
+    // A task that has answered the dump may not have ended yet, so there may be more than five.
+    assert!(tasks.contains("the root, run at ") && tasks.ends_with(" tasks\n"), "{tasks}");
+    // The stack begins at the switch, and ends with the first frame of the task.
+    let bt = part(output, "bt");
+    assert!(bt.contains("'philosopher-1': waits for a lock"), "{bt}");
+    assert!(bt.contains("programs::dine") && bt.lines().count() < 60, "{bt}");
+    assert!(!bt.contains("Worker") && !bt.contains("start_thread"), "{bt}");
+    let switched = part(output, "switched");
+    assert!(switched.contains("programs::dine"), "{switched}");
+    assert!(switched.contains("stack_init_trampoline ()"), "{switched}");
+    assert!(!switched.contains("start_thread") && !switched.contains("corrupt"), "{switched}");
+    let back = part(output, "back");
+    assert!(!back.contains("programs::dine"), "{back}");
+    // The root's stack goes on to the thread's beginning.
+    let all = part(output, "all");
+    assert!(all.contains("programs::is_a_program"), "{all}");
+    assert!(!output.contains("Python Exception") && output.contains("done\n"), "{output}");
+}
+
+/// Live and from a core, in a program built as the profile of the tests says.
+#[test]
+fn gdb_shows_the_tasks_of_a_stuck_program_and_of_its_core_slow() {
+    let program = start("locks");
+    let dump = || said(&["dump", path(&program.socket)]);
+    until(dump, |dump| dump.contains("3 tasks wait for each other"));
+    let core = program.folder.0.join("core");
+    let save = format!("ecru core {}", path(&core));
+    let commands: Vec<&str> = LOOK.into_iter().chain([save.as_str()]).collect();
+    let pid = program.child.id().to_string();
+    let Some(live) = gdb(&["-p", &pid], &program, &commands) else { return };
+    check_philosophers(&live);
+    // The program goes on.
+    until(dump, |dump| dump.contains("3 tasks wait for each other"));
+    let own = std::env::current_exe().unwrap();
+    let dead = gdb(&[path(&own), path(&core)], &program, &LOOK).unwrap();
+    check_philosophers(&dead);
+}
+
+/// A task that blocks its worker is shown on its thread's stack, and a wrong name is refused.
+#[test]
+fn gdb_shows_a_task_that_blocks_its_worker_slow() {
+    let program = start("sleep");
+    let dump = || said(&["dump", path(&program.socket)]);
+    until(dump, |dump| dump.contains("is busy with a task 'poller'"));
+    let commands = [
+        "echo <tasks>\\n",
+        "ecru tasks",
+        "echo </tasks>\\n<bt>\\n",
+        "ecru bt poller",
+        "echo </bt>\\n<running>\\n",
+        "ecru bt running",
+        "echo </running>\\n",
+        "ecru bt nothing",
+    ];
+    let pid = program.child.id().to_string();
+    let Some(output) = gdb(&["-p", &pid], &program, &commands) else { return };
+    let tasks = part(&output, "tasks");
+    assert!(tasks.contains(" 'poller': running, spawned at "), "{output}");
+    assert!(tasks.contains(" 'other': "), "{output}");
+    let bt = part(&output, "bt");
+    assert!(bt.contains("nanosleep") && bt.contains("programs::std_sleep"), "{output}");
+    let running = part(&output, "running");
+    assert!(running.contains("programs::std_sleep"), "{output}");
+    assert!(output.contains("There is no task nothing: see `ecru tasks`."), "{output}");
+}
