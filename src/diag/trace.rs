@@ -219,9 +219,9 @@ mod tests {
             format!("out_of_budget\nat {OWN}/sched/simulated.rs:1:1"),
             format!("{read}\nat {OWN}/net/tcp_stream.rs:1:1"),
             String::from("std::io::default_read_exact\nat /rustc/0/library/std/src/io.rs:1:1"),
-            String::from("program::ask\nat ./src/main.rs:7:5"),
+            String::from("program::ask\nat ./program/main.rs:7:5"),
         ];
-        let call = (Some(String::from("TcpStream::read")), String::from("src/main.rs:7:5"));
+        let call = (Some(String::from("TcpStream::read")), String::from("program/main.rs:7:5"));
         assert_eq!(call_in(&frames), Some(call));
         assert_eq!(call_in(&frames[..3]), None);
     }
