@@ -86,7 +86,11 @@ fn programs_are_short_and_all_are_compiled() {
 #[test]
 fn lines_fit() {
     for page in pages() {
-        for (_, line) in lines(&page).iter().filter(|(_, line)| !line.starts_with('|')) {
+        for (fence, line) in lines(&page).iter().filter(|(_, line)| !line.starts_with('|')) {
+            // What a program prints is shown as it is.
+            if fence.as_deref() == Some("text") {
+                continue;
+            }
             let is_link = line.starts_with('[') && line.contains("]: ");
             assert!(is_link || line.chars().count() <= COLUMNS, "{page}: a long line: {line}");
         }
