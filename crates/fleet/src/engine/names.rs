@@ -62,9 +62,10 @@ pub(crate) fn in_order(key: &str, name: &str) -> String {
     format!("{key}{IN_ORDER}{name}")
 }
 
-/// Returns the key and the name in the id of a job that is in order with others.
+/// Returns the key and the name in the id of a job that is in order with others. A job of another
+/// client may have any token for an id, also one that only looks so.
 pub(crate) fn key_of(id: &str) -> Option<(&str, &str)> {
-    id.split_once(IN_ORDER)
+    id.split_once(IN_ORDER).filter(|(key, name)| !key.is_empty() && !name.is_empty())
 }
 
 /// Returns the text of a token, or `None` if it is malformed.

@@ -81,7 +81,12 @@ pub(crate) fn tokens(id: &str) -> Vec<String> {
 /// Returns the subject of a job.
 pub(crate) fn job(queue: &str, token: &str) -> String {
     // The key and the name of a job that is in order with others are two tokens there.
-    format!("fleet.jobs.{queue}.{}", token.replacen("==", ".", 1))
+    match token.split_once("==") {
+        Some((key, name)) if !key.is_empty() && !name.is_empty() => {
+            format!("fleet.jobs.{queue}.{key}.{name}")
+        }
+        _ => format!("fleet.jobs.{queue}.{token}"),
+    }
 }
 
 /// Returns the id in the subject of a job, as the servers have it elsewhere.
