@@ -14,7 +14,7 @@ use crate::base::{clock, local};
 use crate::driver::{self, PollTimeout};
 use crate::task::{self, Header, Running};
 
-/// How long a noted time serves. It is compared with times of a millisecond and more.
+/// How old a noted time may become. It is compared with limits of a millisecond and more.
 const MOMENT: Duration = Duration::from_micros(256);
 
 impl Worker {

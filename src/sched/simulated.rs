@@ -621,7 +621,9 @@ fn describe_wait(purpose: Purpose) -> String {
             // SAFETY: T2: the frame of the wait holds a reference to it.
             let other = unsafe { &*other.cast::<Header>() };
             text.push_str(&format!(" task {}", TaskId::of(other)));
-            text.push_str(&other.name().map_or_else(String::new, |name| format!(" '{name}'")));
+            if let Some(name) = other.name() {
+                text.push_str(&format!(" '{}'", name.escape_debug()));
+            }
         }
         About::Fd { name, peer, shown_peer, .. } => {
             if let Some(name) = shown_peer.or(peer).or(name) {
@@ -644,8 +646,9 @@ fn about(header: &Header) -> String {
     let waiter = unsafe { waiter_of(header) };
     let waited = waiter.map(|waiter| {
         let Purpose { what, at, .. } = waiter.purpose();
-        format!(" for {what}, at {at}")
+        let before = if what.starts_with("to ") { "" } else { " for" };
+        format!("{before} {what}, at {at}")
     });
-    let name = header.name().map_or_else(String::new, |name| format!(" '{name}'"));
+    let name = header.name().map_or_else(String::new, |name| format!(" '{}'", name.escape_debug()));
     format!("task {}{name}{}", TaskId::of(header), waited.unwrap_or_default())
 }

@@ -114,7 +114,7 @@ impl<T: IntoIterator<Item = u64> + Clone> fmt::Display for Legend<'_, T> {
                 write!(f, " and {} more", ordinals.len() - MOST)?;
             }
             match &known.name {
-                Some(name) => write!(f, ": '{name}', ")?,
+                Some(name) => write!(f, ": '{}', ", name.escape_debug())?,
                 None => f.write_str(": ")?,
             }
             let begun = if known.is_root { "the root, run at" } else { "spawned at" };

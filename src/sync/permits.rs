@@ -218,7 +218,7 @@ impl Permits {
             // them.
             locked.serve(&mut woken);
             let first = locked.queue.is_empty();
-            // A request for no permits takes nothing from what waits.
+            // A request for zero permits never waits.
             if (first || count == 0) && locked.take(count) {
                 return Ok(());
             }

@@ -97,7 +97,7 @@ fn program(form: Form) {
 
 #[test]
 fn ack_before_fsync_is_found() {
-    is_found(program, &["was acknowledged and is lost"]);
+    is_found(program, &["was acknowledged and is lost", "(not synced)", "restarts (life 2)"]);
 }
 
 #[test]

@@ -65,11 +65,11 @@ fn program(form: Form) {
 
 #[test]
 fn lost_wakeup_is_found() {
-    // The consumer waits for a message that no task will send.
-    is_found(
-        program,
-        &["deadlock", "consumer", "waits for a value from a channel", "lost_wakeup.rs"],
-    );
+    // The consumer waits for a message that no task will send, because the producer was between.
+    let parts = ["deadlock", "consumer", "waits for a value from a channel", "lost_wakeup.rs"];
+    is_found(program, &parts);
+    let turns = ["and how each ended (another task went first at", "#2 'producer'  ended"];
+    is_found(program, &turns);
 }
 
 #[test]

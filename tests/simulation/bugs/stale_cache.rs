@@ -55,7 +55,7 @@ fn program(form: Form) {
 
 #[test]
 fn stale_cache_is_found() {
-    is_found(program, &["an old value for ever", "stale_cache.rs"]);
+    is_found(program, &["an old value for ever", "stale_cache.rs", "and how each ended"]);
 }
 
 #[test]
