@@ -164,8 +164,8 @@ impl<'scope, A: Wire, R: Wire> Function<'scope, A, R> {
         self.queue.stats()
     }
 
-    /// Returns how far the calls are that have [reported](crate::Run::progress) that, at most 256 of
-    /// them.
+    /// Returns the progress of the calls that have [reported](crate::Run::progress) it, of at most
+    /// 256 calls.
     ///
     /// # Errors
     /// Returns the errors of [`Queue::progress`].

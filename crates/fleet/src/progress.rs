@@ -31,7 +31,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Creates the progress of a job that has done so many of `total` steps of any kind.
+    /// Creates the progress of a job that has done `done` of `total` steps of any kind.
     #[must_use]
     pub fn new(done: u64, total: u64) -> Progress {
         Progress { done, total, text: String::new() }

@@ -505,7 +505,7 @@ impl<T: Wire> Queue<T> {
         self.shared.stats()
     }
 
-    /// Returns how far the jobs are that have [reported](Job::progress) that, at most 256 of them.
+    /// Returns the progress of the jobs that have [reported](Job::progress) it, of at most 256 jobs.
     ///
     /// # Errors
     /// Returns `NotConnected` after the end of the fleet, and errors of the server.

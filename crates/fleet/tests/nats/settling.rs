@@ -161,7 +161,7 @@ fn greedy(url: &str, begun: &mpsc::Sender<()>, stop: &ecru::channel::Receiver<()
     got
 }
 
-/// Has a process with so many threads work on eight jobs, one of which blocks its thread for three
+/// Has a process with `threads` threads work on eight jobs, one of which blocks its thread for three
 /// leases. Returns what another process got, which would have worked on them, too.
 fn beside_a_blocked_thread(threads: usize, work: fn(Vec<Job<u32>>)) -> Vec<u32> {
     let Some(server) = Server::start("") else { return Vec::new() };
