@@ -75,6 +75,9 @@ impl Section {
     fn check_limit(&self) {
         let mut alarm = self.alarm();
         let Some(rung) = alarm.take() else { return };
+        if self.has_ended.load(Ordering::Relaxed) {
+            return;
+        }
         match self.node.deadline() {
             // An earlier alarm may have rung, which has been replaced meanwhile. The time of the
             // later one has then passed, too.

@@ -138,7 +138,8 @@ fn cancel_67_a_limit_moves_on_a_thread() {
         ecru::cancel_scope(|c| {
             c.set_deadline(start + ms(5));
             c.set_deadline(start + ms(10));
-            assert!(wait() && since(start) >= ms(10));
+            let least = if since(start) < ms(5) { ms(10) } else { ms(5) };
+            assert!(wait() && since(start) >= least);
         });
     }
 }
@@ -230,10 +231,17 @@ fn cancel_70_a_limit_and_the_end_of_its_section() {
             }
             assert!(ecru::is_cancelled() && ecru::checkpoint().is_err());
         });
-        let late = ecru::cancel_scope(|c| {
-            c.set_deadline(now() + ms(2));
-            c
-        });
+        // A section that has ended before its limit, which it may not do on a busy machine.
+        let late = loop {
+            let limit = now() + ms(2);
+            let section = ecru::cancel_scope(|c| {
+                c.set_deadline(limit);
+                c
+            });
+            if now() < limit {
+                break section;
+            }
+        };
         ecru::cancel_scope(|c| c.set_deadline(now() + ms(2)));
         ecru::sleep(ms(5)).unwrap();
         late.set_deadline(now());
