@@ -15,6 +15,7 @@ use tokio_postgres::{Notification, Row, Statement, ToStatement};
 use crate::Error;
 use crate::connect::{Canceller, PATIENCE};
 use crate::notifications::Notifications;
+use crate::statements::Statements;
 
 /// A connection to a PostgreSQL server. Dropping it closes the connection.
 ///
@@ -23,8 +24,7 @@ use crate::notifications::Notifications;
 /// [pool](crate::Connector::pool).
 ///
 /// # Cancellation
-/// Every call but [`is_closed`](Client::is_closed) is a cancellation point:
-/// see [the crate](crate#cancellation).
+/// Every call that talks to the server is a cancellation point: see [the crate](crate#cancellation).
 pub struct Client {
     inner: tokio_postgres::Client,
     /// The task without a stack that runs the connection.
@@ -35,6 +35,7 @@ pub struct Client {
     depth: u32,
     /// Whether a query was left in the middle.
     is_lost: bool,
+    statements: Statements,
 }
 
 impl Client {
@@ -44,7 +45,8 @@ impl Client {
         notifications: Arc<Notifications>,
         canceller: Canceller,
     ) -> Client {
-        Client { inner, task, notifications, canceller, depth: 0, is_lost: false }
+        let statements = Statements::default();
+        Client { inner, task, notifications, canceller, depth: 0, is_lost: false, statements }
     }
 
     /// Makes a call of [`tokio_postgres::Client`] for which there is no method here.
@@ -89,8 +91,8 @@ impl Client {
         }
     }
 
-    /// Runs a query and returns its rows. The query is text, or a [prepared](Client::prepare)
-    /// statement.
+    /// Runs a query and returns its rows. The query is text, or a [prepared](Client::prepare_cached)
+    /// statement. Text takes two exchanges with the server, and a prepared statement one.
     ///
     /// # Errors
     /// Returns the server's error, and [`Error::Cancelled`] if it was cancelled.
@@ -155,6 +157,43 @@ impl Client {
     /// Returns the errors of [`query`](Client::query).
     pub fn prepare(&mut self, query: &str) -> Result<Statement, Error> {
         self.call(async |client| client.prepare(query).await)
+    }
+
+    /// Returns the prepared statement of this text, and prepares it if this client has not done so
+    /// before. The 100 statements that were used last are kept, also while the client waits in a
+    /// pool.
+    ///
+    /// A statement fails if a table has been changed since, so that its rows would have other types.
+    /// [`forget_statements`](Client::forget_statements) makes the client prepare it again.
+    ///
+    /// # Errors
+    /// Returns the errors of [`query`](Client::query).
+    ///
+    /// # Examples
+    /// ```no_run
+    /// ecru::run(|| {
+    ///     let pool = ecru_postgres::Connector::new("postgres://me@localhost/shop".parse()?).pool(8);
+    ///     for number in 0..100 {
+    ///         let mut client = pool.get()?;
+    ///         let by_number = client.prepare_cached("SELECT name FROM goods WHERE number = $1")?;
+    ///         println!("{:?}", client.query_opt(&by_number, &[&number])?);
+    ///     }
+    ///     Ok::<_, Box<dyn std::error::Error>>(())
+    /// })?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn prepare_cached(&mut self, query: &str) -> Result<Statement, Error> {
+        if let Some(statement) = self.statements.get(query) {
+            return Ok(statement);
+        }
+        let statement = self.prepare(query)?;
+        self.statements.keep(query, statement.clone());
+        Ok(statement)
+    }
+
+    /// Forgets the statements that [`prepare_cached`](Client::prepare_cached) has kept.
+    pub fn forget_statements(&mut self) {
+        self.statements.clear();
     }
 
     /// Runs a function in a transaction. If it returns `Ok`, the transaction is committed. If it

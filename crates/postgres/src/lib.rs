@@ -44,6 +44,7 @@ mod connect;
 mod copy;
 mod error;
 mod notifications;
+mod statements;
 #[cfg(feature = "tls")]
 mod tls;
 

@@ -75,6 +75,42 @@ fn queries() {
     });
 }
 
+/// A kept statement is prepared once, the oldest ones are forgotten, and one that a change of its
+/// table has made useless can be prepared again.
+#[test]
+fn kept_statements() {
+    let Some(server) = servers::postgres() else { return };
+    each_run(|| {
+        let mut client = connect(&server);
+        let prepared =
+            "SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE 'SELECT %7'";
+        for _ in 0..3 {
+            let seven = client.prepare_cached("SELECT 7").unwrap();
+            assert_eq!(client.query_one(&seven, &[]).unwrap().get::<_, i32>(0), 7);
+            assert_eq!(number(&mut client, prepared), 1);
+        }
+        // 101 are one too many. The first one is used meanwhile, so another one is forgotten.
+        for place in 0..100 {
+            client.prepare_cached(&format!("SELECT {place} + 7")).unwrap();
+            client.prepare_cached("SELECT 7").unwrap();
+        }
+        assert_eq!(number(&mut client, prepared), 100);
+        let first = "SELECT count(*) FROM pg_prepared_statements WHERE statement = 'SELECT 0 + 7'";
+        assert_eq!(number(&mut client, first), 0);
+        assert!(client.prepare_cached("SELECT nothing").is_err());
+
+        client.batch_execute("DROP TABLE IF EXISTS kinds; CREATE TABLE kinds (kind int)").unwrap();
+        let all = client.prepare_cached("SELECT * FROM kinds").unwrap();
+        client.query(&all, &[]).unwrap();
+        client.batch_execute("ALTER TABLE kinds ALTER kind TYPE text").unwrap();
+        let stale = client.query(&all, &[]).unwrap_err();
+        assert_eq!(stale.code(), Some(&SqlState::FEATURE_NOT_SUPPORTED));
+        client.forget_statements();
+        let all = client.prepare_cached("SELECT * FROM kinds").unwrap();
+        assert!(client.query(&all, &[]).unwrap().is_empty());
+    });
+}
+
 #[test]
 fn failures_to_connect() {
     let Some(server) = servers::postgres() else { return };
