@@ -1,8 +1,6 @@
 //! The bodies of served requests and of their responses.
 
-use std::error::Error;
 use std::fmt;
-use std::future::poll_fn;
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,9 +12,8 @@ use http_body_util::{LengthLimitError, Limited};
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use pin_project_lite::pin_project;
 
+use crate::pieces::{self, BoxError};
 use crate::watch::{InProgress, Watch};
-
-type BoxError = Box<dyn Error + Send + Sync>;
 
 /// The body of a request that [`serve`](crate::serve) has received, within the server's limits.
 ///
@@ -77,30 +74,7 @@ impl RequestBody {
     /// # Cancellation
     /// This is a cancellation point. What has come is lost.
     pub fn bytes(mut self) -> io::Result<Bytes> {
-        let first = self.next_piece()?.unwrap_or_default();
-        let Some(second) = self.next_piece()? else { return Ok(first) };
-        let mut all = Vec::with_capacity(2 * (first.len() + second.len()));
-        all.extend_from_slice(&first);
-        all.extend_from_slice(&second);
-        while let Some(next) = self.next_piece()? {
-            all.extend_from_slice(&next);
-        }
-        Ok(all.into())
-    }
-
-    /// Receives some bytes. Returns `None` at the end of the body.
-    fn next_piece(&mut self) -> io::Result<Option<Bytes>> {
-        loop {
-            let frame = poll_fn(|cx| Pin::new(&mut *self).poll_frame(cx));
-            match ecru::block_on(frame)? {
-                None => return Ok(None),
-                Some(Err(error)) => return Err(to_io(error)),
-                Some(Ok(frame)) => match frame.into_data() {
-                    Ok(piece) if !piece.is_empty() => return Ok(Some(piece)),
-                    Ok(_) | Err(_) => {}
-                },
-            }
-        }
+        pieces::all(&mut self)
     }
 
     fn has_piece(&self) -> bool {
@@ -123,13 +97,6 @@ impl RequestBody {
         ready!(Pin::new(patience).poll(cx));
         let text = "the client has not sent the body of its request within the time limit";
         Poll::Ready(io::Error::new(ErrorKind::TimedOut, text).into())
-    }
-}
-
-fn to_io(error: BoxError) -> io::Error {
-    match error.downcast::<io::Error>() {
-        Ok(error) => *error,
-        Err(error) => io::Error::other(error),
     }
 }
 
@@ -181,9 +148,8 @@ impl io::Read for RequestBody {
         if room.is_empty() {
             return Ok(0);
         }
-        let Some(mut piece) = self.next_piece()? else { return Ok(0) };
-        let count = piece.len().min(room.len());
-        room[..count].copy_from_slice(&piece.split_to(count));
+        let Some(mut piece) = pieces::next(self)? else { return Ok(0) };
+        let count = pieces::take(&mut piece, room);
         if !piece.is_empty() {
             self.rest.get_or_insert_default().piece = piece;
         }

@@ -1,5 +1,6 @@
 //! A tower service as one of hyper's, within the limits of a server.
 
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -18,7 +19,13 @@ use crate::watch::{InProgress, Watch};
 pub(crate) struct Calls<S> {
     pub(crate) service: S,
     pub(crate) watch: Arc<Watch>,
+    pub(crate) peer: Option<Peer>,
 }
+
+/// The address of the client that has sent a request, among the request's extensions: see
+/// [`Serve::peers`](crate::Serve::peers). Behind a proxy, it is the proxy's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Peer(pub SocketAddr);
 
 impl<S, B> hyper::service::Service<Request<Incoming>> for Calls<S>
 where
@@ -37,7 +44,10 @@ where
             self.watch.refuse_body();
             return Call { watch: None, progress, stage: Stage::Refused };
         }
-        let request = request.map(|body| RequestBody::new(body, &self.watch));
+        let mut request = request.map(|body| RequestBody::new(body, &self.watch));
+        if let Some(peer) = self.peer {
+            request.extensions_mut().insert(peer);
+        }
         let stage = Stage::Waiting { service: self.service.clone(), request: Some(request) };
         // Only a limit can make the server answer by itself.
         let watch = limit.map(|_| Arc::clone(&self.watch));

@@ -28,7 +28,8 @@ use tower_service::Service;
 #[cfg(feature = "http2")]
 use crate::EcruTimer;
 use crate::RequestBody;
-use crate::call::Calls;
+use crate::call::{Calls, Peer};
+use crate::protocols::Protocols;
 use crate::transport::Transport;
 use crate::watch::{Clock, Limits, Watch};
 
@@ -44,32 +45,13 @@ const FAREWELL: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) limits: Limits,
+    /// Whether requests carry the client's address.
+    pub(crate) peers: bool,
     pub(crate) http1: http1::Builder,
     #[cfg_attr(not(feature = "http2"), expect(dead_code, reason = "there is one protocol"))]
     pub(crate) protocols: Protocols,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<Arc<rustls::ServerConfig>>,
-}
-
-/// What is spoken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Protocols {
-    pub(crate) http1: bool,
-    #[cfg(feature = "http2")]
-    pub(crate) http2: bool,
-}
-
-impl Protocols {
-    /// Returns the names of the protocols for ALPN, the preferred one first.
-    #[cfg(feature = "tls")]
-    pub(crate) fn names(self) -> Vec<Vec<u8>> {
-        let http1 = self.http1.then(|| b"http/1.1".to_vec());
-        #[cfg(feature = "http2")]
-        let http2 = self.http2.then(|| b"h2".to_vec());
-        #[cfg(not(feature = "http2"))]
-        let http2 = None;
-        http2.into_iter().chain(http1).collect()
-    }
 }
 
 /// The stop of a server, as its connections see it.
@@ -107,9 +89,9 @@ pub(crate) type Report<'r> = &'r (dyn Fn(io::Error, Option<SocketAddr>) + Sync);
 
 /// Where a connection belongs.
 #[derive(Clone, Copy)]
-#[cfg_attr(not(feature = "http2"), expect(dead_code, reason = "HTTP/1 has no streams"))]
 pub(crate) struct Place<'scope, 'env> {
     /// Where streams of HTTP/2 are tasks.
+    #[cfg_attr(not(feature = "http2"), expect(dead_code, reason = "HTTP/1 has no streams"))]
     pub(crate) scope: &'scope Scope<'scope, 'env>,
     pub(crate) stop: &'scope Stop,
     pub(crate) report: Report<'scope>,
@@ -135,7 +117,8 @@ where
     let (stopping, clock) = (Stopping::new(place.stop), Clock::new(&watch));
     let course = Course { stopping, clock, leave: None, watch };
     let transport = Transport::new(stream, Arc::clone(&course.watch))?;
-    let calls = Calls { service, watch: Arc::clone(&course.watch) };
+    let peer = settings.peers.then_some(Peer(place.peer));
+    let calls = Calls { service, watch: Arc::clone(&course.watch), peer };
     #[cfg(any(feature = "tls", feature = "http2"))]
     let mut course = course;
     #[cfg(feature = "tls")]

@@ -209,7 +209,14 @@ type Task<T, E> = Arc<JoinHandle<'static, Result<T, E>>>;
 
 impl<T: Send + 'static, E: Send + 'static> Handling<T, E> {
     fn begin(function: impl FnOnce() -> Result<T, E> + Send + 'static) -> Handling<T, E> {
-        let task = RuntimeHandle::current().spawn(function).ok().map(Arc::new);
+        Handling::begin_in(&RuntimeHandle::current(), function)
+    }
+
+    pub(crate) fn begin_in(
+        run: &RuntimeHandle,
+        function: impl FnOnce() -> Result<T, E> + Send + 'static,
+    ) -> Handling<T, E> {
+        let task = run.spawn(function).ok().map(Arc::new);
         let begun = |task: Task<T, E>| Begun { ended: Arc::clone(&task).to_future(), task };
         Handling { begun: task.map(begun) }
     }

@@ -79,12 +79,18 @@
 mod body;
 #[cfg(feature = "server")]
 mod call;
+#[cfg(feature = "client")]
+mod client;
 #[cfg(feature = "server")]
 mod connection;
 #[cfg(feature = "server")]
 mod direct;
 mod executor;
 mod io;
+#[cfg(feature = "server")]
+mod pieces;
+#[cfg(feature = "server")]
+mod protocols;
 #[cfg(feature = "server")]
 mod serve;
 #[cfg(feature = "server")]
@@ -101,6 +107,10 @@ mod watch;
 
 #[cfg(feature = "server")]
 pub use body::RequestBody;
+#[cfg(feature = "server")]
+pub use call::Peer;
+#[cfg(feature = "client")]
+pub use client::{Client, ClientBuilder, Daemons, Requesting, ResponseBody, client};
 #[cfg(feature = "server")]
 pub use direct::{Direct, DirectError, Handled, Handler, Handling, direct, handler};
 pub use executor::{RunExecutor, ScopeExecutor};

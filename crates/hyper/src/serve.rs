@@ -19,7 +19,8 @@ use hyper::{Request, Response};
 use tower_service::Service;
 
 use crate::RequestBody;
-use crate::connection::{self, Place, Protocols, Settings, Stop};
+use crate::connection::{self, Place, Settings, Stop};
+use crate::protocols::Protocols;
 use crate::watch::Limits;
 
 /// The limit of connections that is set if [`Serve::limit`] is not called.
@@ -80,6 +81,7 @@ pub fn serve<S>(listener: &TcpListener, service: S) -> Serve<'_, S> {
         service,
         limit: LIMIT,
         limits: Limits::default(),
+        peers: false,
         protocols: Protocols::default(),
         #[cfg(feature = "tls")]
         tls: None,
@@ -95,6 +97,7 @@ pub struct Serve<'l, S> {
     service: S,
     limit: usize,
     limits: Limits,
+    peers: bool,
     protocols: Protocols,
     #[cfg(feature = "tls")]
     tls: Option<Arc<rustls::ServerConfig>>,
@@ -180,6 +183,36 @@ impl<'l, S> Serve<'l, S> {
     /// such limit.
     pub fn body_timeout(self, limit: Duration) -> Self {
         Serve { limits: Limits { body_time: Some(limit), ..self.limits }, ..self }
+    }
+
+    /// Gives each request the address of its client, as a [`Peer`](crate::Peer) among its
+    /// extensions.
+    ///
+    /// # Examples
+    /// ```
+    /// use axum::extract::Extension;
+    /// use axum::{Router, routing::get};
+    /// use ecru_hyper::Peer;
+    ///
+    /// async fn address(Extension(Peer(client)): Extension<Peer>) -> String {
+    ///     client.ip().to_string()
+    /// }
+    ///
+    /// ecru::run(|| {
+    ///     let listener = ecru::net::TcpListener::bind("127.0.0.1:0")?;
+    ///     let url = format!("http://{}/", listener.local_addr()?);
+    ///     ecru::scope(|s| {
+    ///         let router = Router::new().route("/", get(address));
+    ///         s.spawn_daemon(|| ecru_hyper::serve(&listener, router).peers().run());
+    ///         let answer = ecru_hyper::client(s).build().get(&url)?;
+    ///         assert_eq!(answer.into_body().bytes()?, "127.0.0.1");
+    ///         Ok(())
+    ///     })
+    /// })
+    /// # .map_err(|error: std::io::Error| panic!("{error}")).unwrap();
+    /// ```
+    pub fn peers(self) -> Self {
+        Serve { peers: true, ..self }
     }
 
     /// Ends the server once `source` has an item, for instance a
@@ -282,8 +315,7 @@ impl<'l, S> Serve<'l, S> {
     }
 
     fn settings(&self) -> Settings {
-        let mut protocols = self.protocols;
-        protocols.http1 |= protocols == Protocols::default();
+        let protocols = self.protocols.or_http1();
         #[cfg(feature = "tls")]
         let tls = self.tls.clone().map(|mut config| {
             if config.alpn_protocols.is_empty() {
@@ -293,6 +325,7 @@ impl<'l, S> Serve<'l, S> {
         });
         Settings {
             limits: self.limits,
+            peers: self.peers,
             http1: http1::Builder::new(),
             protocols,
             #[cfg(feature = "tls")]

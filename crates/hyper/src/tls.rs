@@ -1,19 +1,20 @@
 //! TLS over a polled stream: rustls does the work, and [`EcruIo`] carries its records.
 
 use std::io::{self, BufRead as _, ErrorKind, IoSlice, Write as _};
+use std::ops::DerefMut;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use ecru::net::TcpStream;
 use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
-use rustls::ServerConnection;
+use rustls::{ConnectionCommon, SideData};
 
 use crate::EcruIo;
 
-/// See the module.
+/// A session of either side, and its stream.
 #[derive(Debug)]
-pub(crate) struct TlsIo {
-    session: ServerConnection,
+pub(crate) struct TlsIo<C> {
+    session: C,
     wire: EcruIo,
     has_closed: bool,
 }
@@ -57,8 +58,12 @@ impl io::Write for Now<'_, '_> {
     }
 }
 
-impl TlsIo {
-    pub(crate) fn new(session: ServerConnection, wire: EcruIo) -> TlsIo {
+impl<C, S> TlsIo<C>
+where
+    C: DerefMut<Target = ConnectionCommon<S>>,
+    S: SideData + 'static,
+{
+    pub(crate) fn new(session: C, wire: EcruIo) -> TlsIo<C> {
         TlsIo { session, wire, has_closed: false }
     }
 
@@ -67,11 +72,11 @@ impl TlsIo {
         self.session.alpn_protocol()
     }
 
-    pub(crate) fn into_parts(self) -> (ServerConnection, TcpStream) {
+    pub(crate) fn into_parts(self) -> (C, TcpStream) {
         (self.session, self.wire.into_inner())
     }
 
-    /// Drives the handshake to its end. A failure is told to the client.
+    /// Drives the handshake to its end. A failure is told to the peer.
     pub(crate) fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             ready!(self.poll_send(cx))?;
@@ -79,7 +84,7 @@ impl TlsIo {
                 return Poll::Ready(Ok(()));
             }
             if ready!(self.poll_receive(cx))? == 0 {
-                let text = "the client has left during the TLS handshake";
+                let text = "the peer has left during the TLS handshake";
                 return Poll::Ready(Err(io::Error::new(ErrorKind::UnexpectedEof, text)));
             }
         }
@@ -125,7 +130,11 @@ impl TlsIo {
     }
 }
 
-impl Read for TlsIo {
+impl<C, S> Read for TlsIo<C>
+where
+    C: DerefMut<Target = ConnectionCommon<S>> + Unpin,
+    S: SideData + 'static,
+{
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -141,7 +150,7 @@ impl Read for TlsIo {
                     reader.consume(count);
                     return Poll::Ready(Ok(()));
                 }
-                // The client has closed the connection and not the session. HTTP tells by itself
+                // The peer has closed the connection and not the session. HTTP tells by itself
                 // whether a message is complete.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
                     return Poll::Ready(Ok(()));
@@ -159,7 +168,11 @@ impl Read for TlsIo {
     }
 }
 
-impl Write for TlsIo {
+impl<C, S> Write for TlsIo<C>
+where
+    C: DerefMut<Target = ConnectionCommon<S>> + Unpin,
+    S: SideData + 'static,
+{
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

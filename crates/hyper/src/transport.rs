@@ -33,7 +33,7 @@ pub(crate) struct Transport {
 pub(crate) enum Wire {
     Plain(EcruIo),
     #[cfg(feature = "tls")]
-    Tls(Box<TlsIo>),
+    Tls(Box<TlsIo<rustls::ServerConnection>>),
 }
 
 macro_rules! on_wire {

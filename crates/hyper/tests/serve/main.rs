@@ -8,5 +8,6 @@ mod handlers;
 mod http2;
 mod limits;
 mod middleware;
+mod requests;
 mod tls;
 mod upgrades;

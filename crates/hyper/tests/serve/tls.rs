@@ -17,13 +17,13 @@ use crate::common::{each_run, ms, settle, until};
 type TlsStream = StreamOwned<ClientConnection, TcpStream>;
 
 /// The settings of both ends, for `localhost`.
-struct Identity {
-    server: Arc<ServerConfig>,
-    client: ClientConfig,
+pub(crate) struct Identity {
+    pub(crate) server: Arc<ServerConfig>,
+    pub(crate) client: ClientConfig,
 }
 
 impl Identity {
-    fn new() -> Identity {
+    pub(crate) fn new() -> Identity {
         let made = rcgen::generate_simple_self_signed([String::from("localhost")]).unwrap();
         let certificate = made.cert.der().clone();
         let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
