@@ -26,6 +26,12 @@ pub(crate) const ROWS: &[Id] = &[
     ("web-http2", None),
     ("web-close", None),
     ("web-direct", None),
+    ("web-postgres", None),
+    ("web-health", Some(2)),
+    ("web-tls", Some(2)),
+    ("web-postgres", Some(2)),
+    ("web-crossing", None),
+    ("web-block-on", None),
     ("web-idle", None),
 ];
 
@@ -38,6 +44,11 @@ pub(crate) const GOALS: &[Goal] = &[
     goal("web-tls", "cpu", CostAtMost(1.05, "tokio"), "tokio-rustls"),
     goal("web-http2", "cpu", CostAtMost(1.05, "tokio"), "hyper on tokio"),
     goal("web-close", "cpu", CostAtMost(1.0, "tokio"), "axum on tokio"),
+    goal("web-postgres", "cpu", CostAtMost(1.05, "tokio"), "axum and deadpool-postgres"),
+    goal("web-health-2", "cpu", CostAtMost(1.05, "tokio"), "axum on tokio, two workers"),
+    goal("web-tls-2", "cpu", CostAtMost(1.05, "tokio"), "tokio-rustls, two workers"),
+    goal("web-postgres-2", "cpu", CostAtMost(1.05, "tokio"), "deadpool-postgres, two workers"),
+    goal("web-crossing", "time", CostAtMost(1.2, "tokio"), "`Handle::block_on` from a thread"),
     goal("web-idle", "memory", CostAtMost(1.1, "tokio"), "axum on tokio"),
     poll("web-health", "cpu", CostAtMost(1.05, "tokio"), "tokio, both on epoll"),
     poll("web-http2", "cpu", CostAtMost(1.05, "tokio"), "tokio, both on epoll"),
@@ -53,10 +64,13 @@ const CPU: &[Metric] = &[Metric { name: "cpu", unit: Unit::Nanoseconds }];
 
 const MEMORY: &[Metric] = &[Metric { name: "memory", unit: Unit::Bytes }];
 
-/// Creates a row with all its contenders, ecru first. Returns `None` if there is no such family, or
-/// if it takes a number.
+const TIME: &[Metric] = &[Metric::TIME];
+
+/// Creates a row with all its contenders, ecru first. The number is that of the workers, one if there
+/// is none. Returns `None` if there is no such family.
 pub(crate) fn build(family: &str, number: Option<usize>) -> Option<Row> {
-    if number.is_some() {
+    let workers = number.unwrap_or(1);
+    if workers == 0 {
         return None;
     }
     let (family, metrics, title) = match family {
@@ -67,21 +81,32 @@ pub(crate) fn build(family: &str, number: Option<usize>) -> Option<Row> {
         "web-http2" => ("web-http2", CPU, "axum's router over HTTP/2, four requests at once"),
         "web-close" => ("web-close", COST, "axum's router, ten requests for each connection"),
         "web-direct" => ("web-direct", COST, "a handler in direct style, beside axum's"),
+        "web-postgres" => ("web-postgres", COST, "axum and PostgreSQL, a row by its key as JSON"),
+        "web-crossing" => ("web-crossing", TIME, "a future of tokio's, from outside its runtime"),
+        "web-block-on" => ("web-block-on", TIME, "a request to another task by futures"),
         "web-idle" => ("web-idle", MEMORY, "10,000 idle connections, bytes for each"),
         _ => return None,
     };
     let contender = |name| {
         let needs = || program().map(drop);
-        Contender::sampled(name, move || measure(name, family)).needs(needs)
+        Contender::sampled(name, move || measure(name, family, workers)).needs(needs)
     };
     Some(Row {
         family,
         number,
-        title: format!("{title}, one worker, 64 connections"),
-        cores: 1,
+        title: match (family, workers) {
+            ("web-crossing" | "web-block-on", _) => title.to_owned(),
+            (_, 1) => format!("{title}, one worker, 64 connections"),
+            _ => format!("{title}, {workers} workers, 64 connections"),
+        },
+        cores: workers,
         metrics,
         contenders: [ECRU, ECRU_POLL, "tokio"].map(contender).into(),
-        note: "cpu: of the server's process, for a request; the load has a core of its own",
+        note: match (family, workers) {
+            ("web-crossing" | "web-block-on", _) => "",
+            (_, 1) => "cpu: of the server's process, for a request; the load has a core of its own",
+            _ => "cpu: of the server's process, for a request; the load is on the same cores",
+        },
     })
 }
 
@@ -91,16 +116,17 @@ fn program() -> Result<PathBuf, String> {
 }
 
 /// Runs one side of a program for one round.
-fn measure(side: &str, family: &str) -> Sample {
+fn measure(side: &str, family: &str, workers: usize) -> Sample {
     let path = program().unwrap_or_else(|error| panic!("{error}"));
     let kind = family.trim_start_matches("web-");
     let mut command = Command::new(path);
-    let output = command.args(["measure", side, kind]).stdin(Stdio::null()).output();
+    let output =
+        command.args(["measure", side, kind, &workers.to_string()]).stdin(Stdio::null()).output();
     let output = output.unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{side} {kind} {}: {}", output.status, said.trim());
     let printed = String::from_utf8_lossy(&output.stdout);
-    let metrics = [COST, MEMORY].concat();
+    let metrics = [COST, MEMORY, TIME].concat();
     let known = printed.lines().filter_map(|line| {
         let (name, value) = line.split_once(' ')?;
         let metric = metrics.iter().find(|metric| metric.name == name)?;

@@ -3,12 +3,15 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::ops::Range;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use crate::{Kind, Result, Side};
+use ecru_ecosystem::servers;
+
+use crate::{Kind, Result, Side, pages};
 
 /// Metrics and values.
 pub(crate) type Sample = Vec<(&'static str, f64)>;
@@ -20,17 +23,24 @@ const IDLE_CONNECTIONS: usize = 10_000;
 struct Server {
     process: Child,
     address: String,
+    _database: Option<servers::Server>,
 }
 
 impl Server {
-    fn start(side: Side, kind: Kind) -> Result<Server> {
-        let mut command = pinned(Command::new(std::env::current_exe()?), 0);
-        command.args(["serve", side.name(), kind.name()]).stdout(Stdio::piped());
+    fn start(side: Side, kind: Kind, workers: usize) -> Result<Server> {
+        let database = (kind == Kind::Postgres).then(database).transpose()?;
+        let mut command = pinned(Command::new(std::env::current_exe()?), 0..workers);
+        if let Some((_, url)) = &database {
+            command.env(pages::DATABASE, url);
+        }
+        command.args(["serve", side.name(), kind.name(), &workers.to_string()]);
+        command.stdout(Stdio::piped());
         let mut process = command.spawn()?;
         let mut address = String::new();
         let said = process.stdout.take().ok_or("it was piped")?;
         BufReader::new(said).read_line(&mut address)?;
-        Ok(Server { process, address: address.trim().to_owned() })
+        let database = database.map(|(database, _)| database);
+        Ok(Server { process, address: address.trim().to_owned(), _database: database })
     }
 
     /// Returns the CPU time of its threads so far, in nanoseconds.
@@ -59,13 +69,35 @@ impl Drop for Server {
     }
 }
 
-/// Makes the command run on one core.
-fn pinned(mut command: Command, core: usize) -> Command {
-    let set = move || {
-        let mut cores = CpuSet::new();
-        cores.set(core);
-        Ok(sched_setaffinity(None, &cores)?)
-    };
+/// Starts a PostgreSQL with the table that is read, on the core of the load, and returns its URL.
+fn database() -> Result<(servers::Server, String)> {
+    // What this thread starts inherits its cores, and ends with it.
+    let all = sched_getaffinity(None)?;
+    let mut cores = CpuSet::new();
+    cores.set(1);
+    sched_setaffinity(None, &cores)?;
+    let server = servers::postgres().ok_or("PostgreSQL is not installed");
+    sched_setaffinity(None, &all)?;
+    let server = server?;
+    let password = servers::PASSWORD.replace(' ', "%20");
+    let url = format!("postgres://{}:{password}@{}/postgres", servers::USER, server.address());
+    ecru::run(|| {
+        let mut client = ecru_postgres::connect(&url)?;
+        client.batch_execute(&format!(
+            "CREATE TABLE goods (id int PRIMARY KEY, name text NOT NULL, price int8 NOT NULL);
+             INSERT INTO goods SELECT n, 'good ' || n, n * 7 FROM generate_series(0, {} - 1) AS n;
+             ANALYZE goods",
+            pages::GOODS
+        ))
+    })?;
+    Ok((server, url))
+}
+
+/// Makes the command run on these cores.
+fn pinned(mut command: Command, cores: Range<usize>) -> Command {
+    let mut set = CpuSet::new();
+    cores.for_each(|core| set.set(core));
+    let set = move || Ok(sched_setaffinity(None, &set)?);
     // SAFETY: the closure makes one system call, and allocates nothing.
     #[expect(unsafe_code, reason = "the child is pinned before it begins")]
     unsafe {
@@ -75,15 +107,15 @@ fn pinned(mut command: Command, core: usize) -> Command {
 }
 
 /// Runs one side for one round.
-pub(crate) fn measure(side: Side, kind: Kind) -> Result<Sample> {
-    let server = Server::start(side, kind)?;
+pub(crate) fn measure(side: Side, kind: Kind, workers: usize) -> Result<Sample> {
+    let server = Server::start(side, kind, workers)?;
     if kind == Kind::Idle {
         return idle(&server);
     }
     let seconds = |name: &str, default: &str| std::env::var(name).unwrap_or(default.to_owned());
-    run(&server, kind, &seconds("WARM_UP", "1"))?;
+    run(&server, kind, workers, &seconds("WARM_UP", "1"))?;
     let before = server.cpu()?;
-    let said = run(&server, kind, &seconds("SECONDS", "2"))?;
+    let said = run(&server, kind, workers, &seconds("SECONDS", "2"))?;
     let used = server.cpu()? - before;
     let requests = requests(&said).ok_or_else(|| format!("no requests: {said}"))?;
     let mut sample = vec![("cpu", used / requests)];
@@ -91,15 +123,16 @@ pub(crate) fn measure(side: Side, kind: Kind) -> Result<Sample> {
     Ok(sample)
 }
 
-fn run(server: &Server, kind: Kind, seconds: &str) -> Result<String> {
+fn run(server: &Server, kind: Kind, workers: usize, seconds: &str) -> Result<String> {
     let address = &server.address;
+    let cores = if workers == 1 { 1..2 } else { 0..workers };
     let mut command = if kind == Kind::Http2 {
-        let mut command = pinned(Command::new("h2load"), 1);
+        let mut command = pinned(Command::new("h2load"), cores);
         command.args(["-c", CONNECTIONS, "-m", "4", "-t", "1", "-D", seconds]);
         command.arg(format!("http://{address}/"));
         command
     } else {
-        let mut command = pinned(Command::new("wrk"), 1);
+        let mut command = pinned(Command::new("wrk"), cores);
         command.args(["-t1", "-c", CONNECTIONS, "-d", seconds, "--latency"]);
         if matches!(kind, Kind::Json | Kind::Close) {
             command.args(["-s", concat!(env!("CARGO_MANIFEST_DIR"), "/wrk.lua")]);

@@ -6,13 +6,14 @@
 //! target/release/ecru-bench-web measure ecru health    # one round of one side
 //! ```
 //! The server's process has the first core and one worker, and the load has the second core: wrk,
-//! or h2load for HTTP/2. What is counted is the CPU time of the server's process, in user and kernel
+//! or h2load for HTTP/2. With several workers, server and load share as many cores. What is counted is the CPU time of the server's process, in user and kernel
 //! mode. Both sides have the same versions of hyper and axum, the same allocator and the same build.
 
 mod load;
 mod on_ecru;
 mod on_tokio;
 mod pages;
+mod waits;
 
 use std::process::ExitCode;
 
@@ -35,12 +36,20 @@ pub(crate) enum Kind {
     Close,
     /// As `Health`. The connections are then idle, and the memory of one is measured.
     Idle,
+    /// A row of a table in PostgreSQL, by its key, as JSON.
+    Postgres,
     /// A handler that may wait anywhere, beside `Health` on tokio.
     Direct,
+    /// No server: a request to a task of tokio's and its answer, from a task of ecru's by
+    /// `ecru_tokio::wait`, and from a thread by `Handle::block_on`.
+    Crossing,
+    /// No server: a request to another task and its answer on one worker, by `ecru::block_on` and by
+    /// tasks of tokio's.
+    BlockOn,
 }
 
 impl Kind {
-    const ALL: [(&str, Kind); 8] = [
+    const ALL: [(&str, Kind); 11] = [
         ("bare", Kind::Bare),
         ("health", Kind::Health),
         ("json", Kind::Json),
@@ -49,6 +58,9 @@ impl Kind {
         ("close", Kind::Close),
         ("idle", Kind::Idle),
         ("direct", Kind::Direct),
+        ("postgres", Kind::Postgres),
+        ("crossing", Kind::Crossing),
+        ("block-on", Kind::BlockOn),
     ];
 
     fn of(name: &str) -> Result<Kind> {
@@ -89,11 +101,13 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let done = match words[..] {
-        ["serve", side, kind] => serve(side, kind),
-        ["measure", side, kind] => measure(side, kind),
-        ["compare", kind] => compare(kind, "9"),
-        ["compare", kind, rounds] => compare(kind, rounds),
-        _ => Err("usage: compare KIND [ROUNDS] | measure SIDE KIND | serve SIDE KIND".into()),
+        ["serve", side, kind, workers] => serve(side, kind, workers),
+        ["measure", side, kind] => measure(side, kind, "1"),
+        ["measure", side, kind, workers] => measure(side, kind, workers),
+        ["compare", kind] => compare(kind, "9", "1"),
+        ["compare", kind, rounds] => compare(kind, rounds, "1"),
+        ["compare", kind, rounds, workers] => compare(kind, rounds, workers),
+        _ => Err("usage: compare KIND [ROUNDS [WORKERS]] | measure SIDE KIND [WORKERS]".into()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -105,34 +119,43 @@ fn main() -> ExitCode {
 }
 
 /// Prints the address, and serves until the process is killed.
-fn serve(side: &str, kind: &str) -> Result<()> {
-    let (side, kind) = (Side::of(side)?, Kind::of(kind)?);
+fn serve(side: &str, kind: &str, workers: &str) -> Result<()> {
+    let (side, kind, workers) = (Side::of(side)?, Kind::of(kind)?, workers.parse()?);
     let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
     println!("{}", listener.local_addr()?);
     match side {
-        Side::Tokio => on_tokio::serve(kind, listener),
-        Side::Ecru => on_ecru::serve(kind, listener, ecru::DriverKind::Uring),
-        Side::EcruPoll => on_ecru::serve(kind, listener, ecru::DriverKind::Poll),
+        Side::Tokio => on_tokio::serve(kind, workers, listener),
+        Side::Ecru => on_ecru::serve(kind, workers, listener, ecru::DriverKind::Uring),
+        Side::EcruPoll => on_ecru::serve(kind, workers, listener, ecru::DriverKind::Poll),
     }
 }
 
 /// Prints the metrics of one round.
-fn measure(side: &str, kind: &str) -> Result<()> {
-    for (name, value) in load::measure(Side::of(side)?, Kind::of(kind)?)? {
+fn measure(side: &str, kind: &str, workers: &str) -> Result<()> {
+    for (name, value) in once(Side::of(side)?, Kind::of(kind)?, workers.parse()?)? {
         println!("{name} {value}");
     }
     Ok(())
 }
 
+/// Runs one side for one round.
+fn once(side: Side, kind: Kind, workers: usize) -> Result<load::Sample> {
+    match kind {
+        Kind::Crossing | Kind::BlockOn => waits::measure(side, kind),
+        _ => load::measure(side, kind, workers),
+    }
+}
+
 /// Runs all sides in each round, and prints the medians and the ratios to tokio.
-fn compare(kind: &str, rounds: &str) -> Result<()> {
+fn compare(kind: &str, rounds: &str, workers: &str) -> Result<()> {
     let (kind, rounds) = (Kind::of(kind)?, rounds.parse::<usize>()?);
+    let workers = workers.parse()?;
     let mut all: Vec<Vec<load::Sample>> = Vec::new();
     for round in 0..rounds {
         let mut samples = vec![Vec::new(); Side::ALL.len()];
         for turn in 0..Side::ALL.len() {
             let index = (round + turn) % Side::ALL.len();
-            samples[index] = load::measure(Side::ALL[index].1, kind)?;
+            samples[index] = once(Side::ALL[index].1, kind, workers)?;
         }
         all.push(samples);
     }
@@ -144,7 +167,7 @@ fn compare(kind: &str, rounds: &str) -> Result<()> {
             let ratios = sorted(all.iter().map(ratio));
             let middle = rounds / 2;
             println!(
-                "{:7} {metric:7} {side:10} median {:10.0}  of tokio {:.3} ({:.3} to {:.3})",
+                "{:8} {metric:7} {side:10} median {:10.0}  of tokio {:.3} ({:.3} to {:.3})",
                 kind.name(),
                 values[middle],
                 ratios[middle],
