@@ -47,6 +47,10 @@ cargo xtask <check>
 ";
 
 fn main() -> ExitCode {
+    if std::env::var_os(public::AS_RUSTDOC).is_some() {
+        eprintln!("rustdoc could not be started: {}", public::become_rustdoc());
+        return ExitCode::FAILURE;
+    }
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     // At run time: a build that was copied to another checkout works on that one. Without cargo, it

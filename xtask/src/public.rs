@@ -8,6 +8,7 @@
 //! `doc/unsafe.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 
 use public_api::{Builder, PublicApi};
@@ -23,8 +24,15 @@ const FOLDER: &str = "xtask/data/public/";
 /// Compares the lists, or writes them.
 pub(crate) fn check(root: &Path, tree: &Tree, write: bool) -> Outcome {
     let (mut cases, mut packages, mut problems) = (0, 0, vec![]);
-    for package in published(tree) {
-        match compare(root, package, write) {
+    let published = published(tree);
+    let folder = match document(root, &published) {
+        Ok(folder) => folder,
+        Err(problem) => {
+            return Outcome { cases, summary: "no package".into(), problems: vec![problem] };
+        }
+    };
+    for package in published {
+        match compare(root, &folder, package, write) {
             Ok((items, differences)) => {
                 cases += items;
                 packages += 1;
@@ -36,7 +44,7 @@ pub(crate) fn check(root: &Path, tree: &Tree, write: bool) -> Outcome {
     if !problems.is_empty() {
         problems.push("if this is meant: cargo xtask public --write".into());
     }
-    problems.extend(for_implementers(root, tree).unwrap_or_else(|problem| vec![problem]));
+    problems.extend(for_implementers(&folder, tree).unwrap_or_else(|problem| vec![problem]));
     Outcome { cases, summary: format!("{cases} public items of {packages} packages"), problems }
 }
 
@@ -51,10 +59,14 @@ fn published(tree: &Tree) -> Vec<&str> {
 }
 
 /// Returns how many items a package has, and how they differ from the stored ones.
-fn compare(root: &Path, package: &str, write: bool) -> Result<(usize, Vec<String>), String> {
-    let json = json(root, package)?;
+fn compare(
+    root: &Path,
+    folder: &Path,
+    package: &str,
+    write: bool,
+) -> Result<(usize, Vec<String>), String> {
     // Blanket implementations are of std's and say nothing of the package.
-    let items = Builder::from_rustdoc_json(json).omit_blanket_impls(true).build();
+    let items = Builder::from_rustdoc_json(page(folder, package)).omit_blanket_impls(true).build();
     let items = list(&items.map_err(|error| format!("{package}: {error}"))?);
     let file = format!("{FOLDER}{package}.txt");
     if write {
@@ -68,26 +80,41 @@ fn compare(root: &Path, package: &str, write: bool) -> Result<(usize, Vec<String
     Ok((items.lines().count(), named))
 }
 
-/// Documents a package's library, and returns the path of the JSON. Its format is an unstable one,
-/// of the compiler that rust-toolchain.toml names.
+/// Documents the packages' libraries, and returns the folder of the JSON. Its format is an unstable
+/// one, of the compiler that rust-toolchain.toml names.
 ///
-/// The variable that lets a stable compiler do so makes build scripts run again, so there is a
-/// target folder for it.
-fn json(root: &Path, package: &str) -> Result<PathBuf, String> {
-    let folder = target_folder(root, "rustdoc");
-    let mut command =
-        cargo(root, &["rustdoc", "--quiet", "--lib", "--all-features", "--package", package]);
-    command.args(["--", "-Z", "unstable-options", "--output-format", "json"]);
-    command.env("RUSTC_BOOTSTRAP", "1").env("CARGO_TARGET_DIR", &folder);
+/// One run documents all of them, in the folder and with the features of `cargo doc`, so that what
+/// they depend on is not built again.
+fn document(root: &Path, packages: &[&str]) -> Result<PathBuf, String> {
+    let mut command = cargo(root, &["doc", "--quiet", "--lib", "--all-features", "--no-deps"]);
+    command.args(packages.iter().flat_map(|package| ["--package", package]));
+    command.env("RUSTDOCFLAGS", "-Z unstable-options --output-format json");
+    // The variable that lets a stable compiler do so makes build scripts run again, so only rustdoc
+    // has it.
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    command.env("RUSTDOC", own).env(AS_RUSTDOC, "1");
     run(&mut command)?;
-    Ok(folder.join(format!("doc/{}.json", package.replace('-', "_"))))
+    Ok(target_folder(root, "doc"))
+}
+
+/// Set for the processes of this program that cargo starts instead of rustdoc.
+pub(crate) const AS_RUSTDOC: &str = "ECRU_XTASK_AS_RUSTDOC";
+
+/// Becomes rustdoc, which may use what is unstable. Returns why that failed.
+pub(crate) fn become_rustdoc() -> std::io::Error {
+    let mut command = std::process::Command::new("rustdoc");
+    command.args(std::env::args_os().skip(1)).env("RUSTC_BOOTSTRAP", "1").exec()
+}
+
+fn page(folder: &Path, package: &str) -> PathBuf {
+    folder.join(format!("{}.json", package.replace('-', "_")))
 }
 
 /// Returns where the library's public pages have text for implementers.
-fn for_implementers(root: &Path, tree: &Tree) -> Result<Vec<String>, String> {
+fn for_implementers(folder: &Path, tree: &Tree) -> Result<Vec<String>, String> {
     let rows = table::rows(tree.text("doc/unsafe.md")?, &["id", "invariant"]);
     let ids = rows.into_iter().map(|(_, cells)| cells[0]).collect();
-    let text = std::fs::read_to_string(json(root, "ecru")?);
+    let text = std::fs::read_to_string(page(folder, "ecru"));
     let text = text.map_err(|error| error.to_string())?;
     let pages: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
     let mut found = vec![];
