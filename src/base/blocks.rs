@@ -235,6 +235,23 @@ pub(crate) unsafe fn free(block: NonNull<u8>, layout: Layout) {
     }
 }
 
+/// Calls `each` with the free blocks that this thread keeps.
+#[cfg(not(any(ecru_baton, miri, loom)))]
+pub(crate) fn each_free(mut each: impl FnMut(std::ops::Range<usize>)) {
+    of_this_thread(|blocks| {
+        for (class, list) in blocks.classes.iter().enumerate() {
+            for first in [list.first.get(), list.reserve.get()] {
+                let mut block = first;
+                while !block.is_null() {
+                    each(block.addr()..block.addr() + class_layout(class).size());
+                    // SAFETY: M1: a block in a list is free memory that begins with its link.
+                    block = unsafe { (*block).next };
+                }
+            }
+        }
+    });
+}
+
 impl Class {
     /// Fills the empty list from the reserve or the depot, if one of them has a magazine.
     #[cold]

@@ -8,7 +8,7 @@ use super::core::{Channel, ChannelGuard};
 use super::state::{ChannelKind, ChannelState};
 use crate::base::simulated;
 use crate::base::sync::atomic::Ordering;
-use crate::park::{About, Mode, Object, Role, Wait, What};
+use crate::park::{About, HandleWord, Mode, Object, Role, Wait, What};
 
 /// Describes a channel.
 ///
@@ -42,7 +42,10 @@ fn describe_channel<T>(this: &Channel<T>, capacity: usize) -> Object {
     let senders = this.sender_count.load(Ordering::Relaxed);
     let receivers = this.receiver_count.load(Ordering::Relaxed);
     text.push_str(&format!(", {}, {})", count(senders, "sender"), count(receivers, "receiver")));
-    Object { text, name, ends: Some((senders, receivers)), ..Object::default() }
+    // A clock ends the waits of a timed channel, and a channel that is never ready needs no leak.
+    let is_clock = matches!(kind, "timed" | "never");
+    let handle = (!is_clock).then(|| HandleWord::of_shared(ptr::from_ref(this)));
+    Object { text, name, ends: Some((senders, receivers)), handle, ..Object::default() }
 }
 
 fn count(number: usize, what: &str) -> String {

@@ -6,15 +6,14 @@
 //! shared lock that readers hold does not need them: it waits behind a writer, whose wait may end by
 //! itself.
 //!
-//! A task is *stuck* if it needs a task that is stuck. The stuck tasks are found by elimination: at
-//! first each waiting task that needs others counts as stuck, and then those that need no stuck task
-//! are taken out, until none is left. If any remain, each of them needs another one of them, so
-//! following the needs leads into a cycle.
+//! A task is *stuck* if it needs a task that is stuck ([`stuck`](super::stuck)). So each stuck task
+//! needs another one of them, and following the needs leads into a cycle.
 //!
 //! The workers describe their tasks one after another, while the others go on. So a cycle may be
 //! pieced together from waits of different moments. It is confirmed by a second look: if each wait in
 //! it is still the same one, all of them have existed at the same time between the two looks.
 
+use super::stuck;
 use super::tree::TaskInfo;
 use super::wait::Wait;
 use crate::base::hash::HashMap;
@@ -86,28 +85,11 @@ fn needs(tasks: &[TaskInfo]) -> Vec<Needs> {
 
 /// Returns for each task whether it is stuck.
 fn stuck(needs: &[Needs]) -> Vec<bool> {
-    let mut needed_by: Vec<Vec<usize>> = vec![Vec::new(); needs.len()];
+    let mut all = stuck::Needs::new(needs.len());
     for (place, need) in needs.iter().enumerate() {
-        need.iter().for_each(|&other| needed_by[other].push(place));
+        need.iter().for_each(|&other| all.add(place, [other]));
     }
-    let mut is_stuck: Vec<bool> = needs.iter().map(|need| !need.is_empty()).collect();
-    // How many of the needed tasks are stuck.
-    let stuck_needs = |need: &Needs| need.iter().filter(|&&other| is_stuck[other]).count();
-    let mut left: Vec<usize> = needs.iter().map(stuck_needs).collect();
-    let mut due: Vec<usize> =
-        (0..needs.len()).filter(|&place| is_stuck[place] && left[place] == 0).collect();
-    while let Some(place) = due.pop() {
-        if !std::mem::take(&mut is_stuck[place]) {
-            continue;
-        }
-        for &other in &needed_by[place] {
-            left[other] -= 1;
-            if is_stuck[other] && left[other] == 0 {
-                due.push(other);
-            }
-        }
-    }
-    is_stuck
+    all.stuck()
 }
 
 /// Follows the needs of the stuck tasks. Each task is visited once.

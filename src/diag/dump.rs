@@ -1,13 +1,16 @@
 //! Asking the workers, and the answer of each worker.
 #![expect(unsafe_code, reason = "spawns into the scope of the run")]
 
+use std::ops::Range;
 use std::panic::Location;
 use std::sync::{Arc, PoisonError};
 
 use super::ask::ask;
+use super::leak::{self, Keepers};
+use super::left_out::{LeftOut, LeftOutPlace};
 use super::trace::StackTrace;
-use super::tree::{BusyTask, Label, LeftOut, LeftOutPlace, Opening, TaskInfo, TaskState, TaskTree};
-use super::wait::Wait;
+use super::tree::{BusyTask, Label, Opening, TaskInfo, TaskState, TaskTree};
+use super::wait::{Ending, Wait};
 use super::watchdog::Advice;
 use crate::base::hash::HashMap;
 use crate::base::simulated;
@@ -46,6 +49,8 @@ struct Answer {
     uncounted: usize,
     /// The tasks that have begun and are not in `tasks`.
     left_out: Vec<LeftOutPlace>,
+    /// The memory that the worker keeps for later tasks, if it was asked for.
+    unused: Vec<Range<usize>>,
 }
 
 /// What a worker is asked.
@@ -56,6 +61,8 @@ struct Task {
     traces: Traces,
     /// How many started tasks to describe.
     limit: usize,
+    /// Whether memory will be searched.
+    is_for_search: bool,
 }
 
 /// Returns every scope and task of the pool's run. The tree is empty if there is no run.
@@ -68,16 +75,40 @@ pub(crate) fn dump(pool: &Arc<Pool>) -> TaskTree {
 #[track_caller]
 pub(crate) fn dump_with(pool: &Arc<Pool>, traces: Traces) -> TaskTree {
     park::refuse_if_no_suspend();
-    let mut tree = look(pool, traces);
-    if !tree.cycles().is_empty() {
-        let after = look(pool, Traces::None);
-        tree.confirm(&after);
+    let (mut tree, _) = look(pool, traces, false);
+    let found = leak::find(&tree, &Keepers::default());
+    if !tree.cycles().is_empty() || !found.is_empty() {
+        let (after, _) = look(pool, Traces::None, false);
+        tree.confirm(&after, found.confirmed(&tree, &after, &Keepers::default()));
     }
     tree
 }
 
-/// Asks each worker once.
-fn look(pool: &Arc<Pool>, traces: Traces) -> TaskTree {
+/// Makes a dump with stack traces, and searches the memory of the process for the handles of
+/// channels. The traces come last, because they contain addresses of places on stacks.
+#[track_caller]
+pub(crate) fn dump_with_leaks(pool: &Arc<Pool>) -> TaskTree {
+    park::refuse_if_no_suspend();
+    let (before, unused) = look(pool, Traces::None, true);
+    let found = leak::find(&before, &leak::search_for_keepers(&before, unused));
+    let mut leaks = Vec::new();
+    if !found.is_empty() {
+        let (after, unused) = look(pool, Traces::None, found.is_suspected());
+        let keepers = if found.is_suspected() {
+            leak::search_for_keepers(&after, unused)
+        } else {
+            Keepers::default()
+        };
+        leaks = found.confirmed(&before, &after, &keepers);
+    }
+    let (mut tree, _) = look(pool, Traces::All, false);
+    tree.take_confirmed(&before, leaks);
+    tree
+}
+
+/// Asks each worker once. Also returns the memory that the workers keep for later tasks, if it will be
+/// searched.
+fn look(pool: &Arc<Pool>, traces: Traces, is_for_search: bool) -> (TaskTree, Vec<Range<usize>>) {
     let asker = task::current_header().map(TaskId::of);
     simulated::forget_objects();
     // First: one that gets its item meanwhile is seen by its worker afterwards.
@@ -85,10 +116,10 @@ fn look(pool: &Arc<Pool>, traces: Traces) -> TaskTree {
     let (min, max) = STARTED_BY_WORKER.into_inner();
     let limit = (STARTED_MAX / pool.settings.workers).clamp(min, max);
     let answers = ask(pool, move |worker, progress| {
-        describe(Task { worker, asker, traces, limit }, progress)
+        describe(Task { worker, asker, traces, limit, is_for_search }, progress)
     });
-    let Some(answers) = answers else { return TaskTree::default() };
-    let mut busy = Vec::new();
+    let Some(answers) = answers else { return Default::default() };
+    let (mut busy, mut unused) = (Vec::new(), Vec::new());
     let mut left_out = LeftOut { unlisted, ..LeftOut::default() };
     for (worker, answer) in answers.into_iter().enumerate() {
         match answer {
@@ -96,6 +127,7 @@ fn look(pool: &Arc<Pool>, traces: Traces) -> TaskTree {
                 said.extend(answer.tasks);
                 left_out.uncounted += answer.uncounted;
                 left_out.add(answer.left_out);
+                unused.extend(answer.unused);
             }
             None => {
                 let activity = inspect::thread_of(pool, worker).activity();
@@ -103,7 +135,7 @@ fn look(pool: &Arc<Pool>, traces: Traces) -> TaskTree {
             }
         }
     }
-    TaskTree::new(said, busy, left_out)
+    (TaskTree::new(said, busy, left_out), unused)
 }
 
 /// The tasks that wait for their items, and how many more there are.
@@ -227,6 +259,12 @@ fn describe(asked: Task, progress: &AtomicU32) -> Answer {
                 // work.
                 #[cfg(feature = "sim")]
                 let wait = wait.with_calls(trace.as_ref().filter(|_| simulated::is_simulated()));
+                let ending = Ending {
+                    by_itself: parked.may_end_by_itself(),
+                    by_cancellation: parked.is_cancellable(),
+                    memory: parked.memory(),
+                };
+                let wait = wait.with_ending(ending);
                 TaskState::Waiting(wait.with_times(lasted, identity, is_seen))
             }
         };
@@ -237,41 +275,9 @@ fn describe(asked: Task, progress: &AtomicU32) -> Answer {
     let roots = usize::from(started.first().is_some_and(TaskInfo::is_root));
     started[roots..].reverse();
     started.append(&mut unstarted);
-    Answer { tasks: started, uncounted, left_out: left_out.into_values().collect() }
-}
-
-impl LeftOut {
-    /// Adds the tasks that a worker has left out.
-    fn add(&mut self, places: Vec<LeftOutPlace>) {
-        let mut all: HashMap<(usize, usize), LeftOutPlace> =
-            self.places.drain(..).map(|place| (place.key(), place)).collect();
-        for place in places {
-            let count = place.count;
-            let known = all.entry(place.key()).or_insert(LeftOutPlace { count: 0, ..place });
-            known.count += count;
-        }
-        self.places = all.into_values().collect();
+    let mut unused = Vec::new();
+    if asked.is_for_search {
+        inspect::each_unused(|range| unused.push(range));
     }
-}
-
-impl LeftOutPlace {
-    /// The number of kinds of tasks that are told apart. A program has fewer, unless its places are
-    /// made up.
-    const KINDS_MAX: usize = 10_000;
-
-    fn key(&self) -> (usize, usize) {
-        let address = |at: &'static Location<'static>| std::ptr::from_ref(at).addr();
-        (address(self.spawned_at), self.waits_at.map_or(0, address))
-    }
-
-    fn note(
-        all: &mut HashMap<(usize, usize), LeftOutPlace>,
-        spawned_at: &'static Location<'static>,
-        waits_at: Option<&'static Location<'static>>,
-    ) {
-        let place = LeftOutPlace { spawned_at, waits_at, count: 0 };
-        if all.len() < LeftOutPlace::KINDS_MAX || all.contains_key(&place.key()) {
-            all.entry(place.key()).or_insert(place).count += 1;
-        }
-    }
+    Answer { tasks: started, uncounted, left_out: left_out.into_values().collect(), unused }
 }

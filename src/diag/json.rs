@@ -6,7 +6,9 @@
 use std::fmt::{Display, Write};
 use std::panic::Location;
 
-use super::tree::{BusyTask, LeftOutPlace, TaskInfo, TaskState, TaskTree};
+use super::leak::Leak;
+use super::left_out::LeftOutPlace;
+use super::tree::{BusyTask, TaskInfo, TaskState, TaskTree};
 use super::wait::{Holder, Wait};
 use crate::task::TaskId;
 
@@ -24,6 +26,7 @@ impl TaskTree {
     /// | `left_out` | the number of tasks that are not listed |
     /// | `left_out_places` | those of them that have begun: `spawned_at`, `waits_at` (a place, or null if they are ready), `count` |
     /// | `cycles` | the tasks that [wait for each other](TaskTree::cycles): for each cycle the list of their ids |
+    /// | `leaks` | the tasks that [nothing can wake any more](TaskTree::leaks), in groups: `tasks` (ids), `spawned_at`, `suspected` (true or false), `kept_by` (the ids of the tasks that have handles of the channel), `text` |
     ///
     /// A task has these fields. Each one is null if it is not known or does not apply.
     ///
@@ -77,6 +80,7 @@ impl TaskTree {
                 let _ = write!(out, "{}", id.shown());
             });
         });
+        object.list("leaks", self.leaks().iter(), leak);
         object.list("left_out_places", self.left_out_places().iter(), left_out_place);
         object.list("busy_workers", self.busy_workers().iter(), |out, &worker| {
             let mut object = Object::begin(out);
@@ -113,6 +117,19 @@ fn task(out: &mut String, task: &TaskInfo) {
         None => object.number("stack", None::<u32>),
         Some(trace) => object.list("stack", trace.frames().iter(), |out, frame| text(out, frame)),
     }
+    object.end();
+}
+
+fn leak(out: &mut String, leak: &Leak) {
+    let mut object = Object::begin(out);
+    let ids = |out: &mut String, id: &TaskId| {
+        let _ = write!(out, "{}", id.shown());
+    };
+    object.list("tasks", leak.waits().tasks().iter(), ids);
+    object.place("spawned_at", Some(leak.waits().spawned_at()));
+    object.number("suspected", Some(leak.is_suspected()));
+    object.list("kept_by", leak.kept_by().iter(), ids);
+    object.text("text", Some(&leak.to_string()));
     object.end();
 }
 

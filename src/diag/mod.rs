@@ -7,6 +7,9 @@
 //! [`inspect`](crate::RuntimeBuilder::inspect) lets the command `ecru` ask for one, and the
 //! [`watchdog`](crate::RuntimeBuilder::watchdog) reports workers that do not switch.
 //!
+//! A tree says which tasks [wait for each other](TaskTree::cycles), which have
+//! [waited for long](TaskTree::stale), and which [nothing can wake any more](TaskTree::leaks).
+//!
 //! [`metrics()`] counts tasks, timers, operations and threads.
 //!
 //! With a [recorder](crate::RuntimeBuilder::record), a runtime keeps the last events of each worker.
@@ -42,16 +45,21 @@ mod deadlock;
 mod dump;
 mod inspect;
 mod json;
+mod leak;
+mod left_out;
 mod metrics;
 mod on_signal;
 mod record;
+mod search;
 mod stale;
+mod stuck;
 mod text;
 mod trace;
 mod tree;
 mod wait;
 mod watchdog;
 
+pub use leak::Leak;
 pub use metrics::{Delays, Histogram, Metrics, metrics};
 pub use record::{Recorder, mark};
 pub use stale::StaleWait;
@@ -60,9 +68,9 @@ pub use tree::{BusyTask, TaskInfo, TaskState, TaskTree};
 pub use wait::{Holder, Wait};
 
 pub(crate) use deadlock::{found, noticed, patience, verdict};
-pub(crate) use dump::dump;
 #[cfg(feature = "sim")]
 pub(crate) use dump::running_on;
+pub(crate) use dump::{dump, dump_with_leaks};
 pub(crate) use inspect::{Inspect, InspectAt, inspected_by_default};
 pub(crate) use metrics::measure;
 pub(crate) use on_signal::DumpOnSignal;

@@ -5,7 +5,7 @@ use std::io;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Weak};
 
-use super::dump::dump;
+use super::dump::dump_with_leaks;
 use crate::base::alarm::Ring;
 use crate::base::report;
 use crate::base::sync::atomic::{AtomicU32, Ordering};
@@ -53,7 +53,8 @@ impl Ring for Dumper {
         loop {
             self.state.store(BUSY, Ordering::Release);
             // A panic must not keep later signals from making dumps. The hook reports it.
-            let made = panic::catch_unwind(AssertUnwindSafe(|| format!("{:#}", dump(&self.pool))));
+            let dump = || format!("{:#}", dump_with_leaks(&self.pool));
+            let made = panic::catch_unwind(AssertUnwindSafe(dump));
             report::say(match made {
                 Ok(text) => format!("ecru: {text}"),
                 Err(_) => String::from("ecru: the dump has failed"),

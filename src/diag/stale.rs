@@ -4,7 +4,7 @@ use std::fmt;
 use std::panic::Location;
 use std::time::Duration;
 
-use super::tree::{TaskInfo, TaskTree};
+use super::tree::{Label, TaskInfo, TaskTree};
 use super::wait::Wait;
 use crate::base::hash::HashMap;
 use crate::task::TaskId;
@@ -18,6 +18,8 @@ const IDS_MAX: usize = 5;
 #[derive(Clone, Debug)]
 pub struct StaleWait {
     tasks: Vec<TaskId>,
+    /// The ids and names of the first ones.
+    labels: Vec<Label>,
     longest: Duration,
     /// The task that has waited longest.
     example: TaskInfo,
@@ -53,24 +55,36 @@ impl TaskTree {
             let wait = task.waits_on().filter(|wait| wait.tasks_left().is_none());
             wait.and_then(Wait::lasted).is_some_and(|lasted| lasted >= longer_than)
         };
-        self.waits(is_stale)
+        self.grouped(is_stale, Wait::kind)
     }
 
-    /// Groups the waits of those tasks.
-    pub(super) fn waits(&self, which: impl Fn(&&TaskInfo) -> bool) -> Vec<StaleWait> {
+    /// Groups the waits of those tasks by their kinds and where the tasks were spawned.
+    pub(super) fn grouped(
+        &self,
+        which: impl Fn(&&TaskInfo) -> bool,
+        kind: impl Fn(&Wait) -> String,
+    ) -> Vec<StaleWait> {
         let mut groups: Vec<StaleWait> = Vec::new();
         let mut places: HashMap<(String, usize), usize> = HashMap::default();
         for task in self.tasks().filter(which) {
             let Some(wait) = task.waits_on() else { continue };
             let lasted = wait.lasted().unwrap_or_default();
             let spawned_at = std::ptr::from_ref(task.spawned_at()).addr();
-            let place = *places.entry((wait.kind(), spawned_at)).or_insert_with(|| {
-                let (tasks, chain) = (Vec::new(), Vec::new());
-                groups.push(StaleWait { tasks, longest: lasted, example: task.clone(), chain });
+            let place = *places.entry((kind(wait), spawned_at)).or_insert_with(|| {
+                groups.push(StaleWait {
+                    tasks: Vec::new(),
+                    labels: Vec::new(),
+                    longest: lasted,
+                    example: task.clone(),
+                    chain: Vec::new(),
+                });
                 groups.len() - 1
             });
             let group = &mut groups[place];
             group.tasks.push(task.id());
+            if group.labels.len() < IDS_MAX {
+                group.labels.push(task.label().clone());
+            }
             if lasted > group.longest {
                 (group.longest, group.example) = (lasted, task.clone());
             }
@@ -151,8 +165,8 @@ impl fmt::Display for StaleWait {
                     self.wait()
                 )?;
                 f.write_str(":")?;
-                for id in self.tasks.iter().take(IDS_MAX) {
-                    write!(f, " {id}")?;
+                for label in &self.labels {
+                    write!(f, " {label}")?;
                 }
                 if count > IDS_MAX {
                     f.write_str(" ..")?;

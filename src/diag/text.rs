@@ -5,6 +5,8 @@
 //! worker 1: the thread sleeps: use `ecru::sleep` what a busy worker does, and what to do instead
 //! 2 tasks wait for each other:                   each cycle, if there is one
 //!   task #3, ...
+//! nothing can wake 3 tasks any more, ..:          the leaked tasks that are in no cycle
+//!   task #5, ...
 //! the longest waits:                             if the tree is long, or has stacks
 //!   3 tasks spawned at ...
 //! task #1, the root, ...                         the tree: scopes and tasks by depth
@@ -16,6 +18,7 @@
 use std::fmt::{self, Write};
 use std::time::Duration;
 
+use super::leak::Leak;
 use super::tree::{TaskInfo, TaskState, TaskTree};
 use super::wait::Wait;
 use crate::base::hash::HashMap;
@@ -30,6 +33,8 @@ const IDS_MAX: usize = 5;
 const SHORT_TREE: usize = 12;
 /// A wait is long from this time on.
 const LONG: Duration = Duration::from_secs(1);
+/// The greatest number of groups of leaked tasks that are printed.
+const LEAKS_MAX: usize = 10;
 /// The greatest number of long waits, and of places of tasks that are left out.
 const LONG_WAITS_MAX: usize = 3;
 const PLACES_MAX: usize = 10;
@@ -41,6 +46,7 @@ impl fmt::Display for TaskTree {
         }
         self.fmt_summary(f)?;
         self.fmt_cycles(f)?;
+        self.fmt_leaks(f)?;
         self.fmt_long_waits(f)?;
         self.fmt_tasks(f)?;
         self.fmt_left_out(f)
@@ -93,15 +99,59 @@ impl TaskTree {
         Ok(())
     }
 
+    fn fmt_leaks(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for is_suspected in [false, true] {
+            let leaks =
+                self.leaks_beside_cycles().filter(|leak| leak.is_suspected() == is_suspected);
+            let count: usize = leaks.clone().map(|leak| leak.waits().tasks().len()).sum();
+            let tasks = if count == 1 { "task" } else { "tasks" };
+            match (count, is_suspected) {
+                (0, _) => continue,
+                (_, false) => write!(
+                    f,
+                    "\nleaked: nothing can wake {count} {tasks} any more, except a cancellation:"
+                )?,
+                (_, true) => write!(
+                    f,
+                    "\nsuspected leak: as far as the memory shows, nothing can wake {count} {tasks} any more, except a \
+                     cancellation:"
+                )?,
+            }
+            for leak in leaks.clone().take(LEAKS_MAX) {
+                for line in leak.to_string().lines() {
+                    write!(f, "\n  {line}")?;
+                }
+            }
+            let more = leaks.count().saturating_sub(LEAKS_MAX);
+            if more > 0 {
+                write!(f, "\n  and those of {more} more places")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the leaks that are printed: a cycle has been printed, and a scope waits for tasks that
+    /// are printed.
+    fn leaks_beside_cycles(&self) -> impl Iterator<Item = &Leak> + Clone {
+        self.leaks().iter().filter(|leak| {
+            let is_in_cycle = |id| self.cycles().iter().flatten().any(|one| *one == id);
+            leak.waits().wait().tasks_left().is_none()
+                && !leak.waits().tasks().iter().all(|id| is_in_cycle(*id))
+        })
+    }
+
     fn fmt_long_waits(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.tasks().count() <= SHORT_TREE && !f.alternate() {
             return Ok(());
         }
         let mut waits = self.stale(LONG);
-        // A sleep ends by itself, and the cycles have been printed.
-        let is_in_cycle = |id| self.cycles().iter().flatten().any(|one| *one == id);
+        // A sleep ends by itself, and the cycles and the leaks have been printed.
+        let in_cycles = self.cycles().iter().flatten();
+        let leaked = self.leaks().iter().flat_map(|leak| leak.waits().tasks());
+        let printed: HashMap<_, ()> = in_cycles.chain(leaked).map(|id| (*id, ())).collect();
         waits.retain(|wait| {
-            wait.wait().deadline().is_none() && !wait.tasks().iter().all(|id| is_in_cycle(*id))
+            wait.wait().deadline().is_none()
+                && !wait.tasks().iter().all(|id| printed.contains_key(id))
         });
         if !waits.is_empty() {
             f.write_str("\nthe longest waits:")?;

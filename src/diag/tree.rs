@@ -5,6 +5,8 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use super::cycles;
+use super::leak::Leak;
+use super::left_out::{LeftOut, LeftOutPlace};
 use super::trace::StackTrace;
 use super::wait::Wait;
 use super::watchdog::Advice;
@@ -53,42 +55,14 @@ struct Found {
     tasks: Vec<TaskInfo>,
     /// The tasks that wait for each other.
     cycles: Vec<Vec<TaskId>>,
+    /// The tasks that nothing can wake any more.
+    leaks: Vec<Leak>,
     busy: Vec<usize>,
     /// What the busy workers were running, in the order of `busy`.
     busy_with: Vec<Option<BusyTask>>,
     /// What their threads did, in the same order.
     advice: Vec<Advice>,
     left_out: LeftOut,
-}
-
-/// The tasks that a tree does not list.
-#[derive(Clone, Debug, Default)]
-pub(super) struct LeftOut {
-    /// The number of tasks that have not begun.
-    pub(super) uncounted: usize,
-    /// Tasks that wait for their items.
-    pub(super) unlisted: usize,
-    /// The tasks that have begun.
-    pub(super) places: Vec<LeftOutPlace>,
-}
-
-/// Tasks of one spawn place that do the same.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LeftOutPlace {
-    pub(super) spawned_at: &'static Location<'static>,
-    /// Where they wait. `None` if they are ready.
-    pub(super) waits_at: Option<&'static Location<'static>>,
-    pub(super) count: usize,
-}
-
-impl fmt::Display for LeftOutPlace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} tasks spawned at {}", self.count, self.spawned_at)?;
-        match self.waits_at {
-            Some(at) => write!(f, " wait at {at}"),
-            None => f.write_str(" are ready to go on"),
-        }
-    }
 }
 
 /// The task that kept a worker from answering, as far as another thread can tell.
@@ -102,6 +76,7 @@ pub struct BusyTask {
 pub struct TaskInfo {
     label: Label,
     is_root: bool,
+    is_daemon: bool,
     worker: Option<usize>,
     state: TaskState,
     trace: Option<StackTrace>,
@@ -162,14 +137,35 @@ impl TaskTree {
             (std::cmp::Reverse(place.count), place.spawned_at, place.waits_at)
         });
         let cycles = cycles::cycles(&tasks);
-        let found = Found { tasks, cycles, busy, busy_with, advice, left_out };
+        let leaks = Vec::new();
+        let found = Found { tasks, cycles, leaks, busy, busy_with, advice, left_out };
         TaskTree { found: Arc::new(found) }
     }
 
     /// Keeps only those cycles whose waits are the same ones in a tree that was made afterwards.
-    pub(super) fn confirm(&mut self, after: &TaskTree) {
+    /// Notes the leaks.
+    pub(super) fn confirm(&mut self, after: &TaskTree, leaks: Vec<Leak>) {
         let cycles = cycles::confirmed(self.cycles(), &self.found.tasks, &after.found.tasks);
-        Arc::make_mut(&mut self.found).cycles = cycles;
+        let found = Arc::make_mut(&mut self.found);
+        (found.cycles, found.leaks) = (cycles, leaks);
+    }
+
+    /// Takes those cycles of a tree that was made before whose waits are the same ones in this tree.
+    /// Notes the leaks.
+    pub(super) fn take_confirmed(&mut self, before: &TaskTree, leaks: Vec<Leak>) {
+        let cycles = cycles::confirmed(before.cycles(), &before.found.tasks, &self.found.tasks);
+        let found = Arc::make_mut(&mut self.found);
+        (found.cycles, found.leaks) = (cycles, leaks);
+    }
+
+    /// Returns all tasks, in the order of [`tasks`](TaskTree::tasks).
+    pub(super) fn all(&self) -> &[TaskInfo] {
+        &self.found.tasks
+    }
+
+    /// Returns the leaks.
+    pub(super) fn found_leaks(&self) -> &[Leak] {
+        &self.found.leaks
     }
 
     /// Returns the tasks that wait for each other: each task of such a cycle cannot go on before the
@@ -410,12 +406,21 @@ fn arrange(said: Vec<TaskInfo>) -> Vec<TaskInfo> {
 
 impl TaskInfo {
     pub(super) fn new(header: &Header) -> TaskInfo {
-        TaskInfo { is_root: header.scope.is_null(), ..TaskInfo::stub(Label::of(header)) }
+        TaskInfo {
+            is_root: header.scope.is_null(),
+            is_daemon: header.daemon,
+            ..TaskInfo::stub(Label::of(header))
+        }
     }
 
     /// Returns the task's id, and the address of the scope to which it belongs.
     pub(super) fn in_scope(&self) -> Option<(TaskId, usize)> {
         Some((self.id(), self.opening.as_ref()?.scope))
+    }
+
+    /// Returns whether the end of its scope cancels the task.
+    pub(super) fn is_daemon(&self) -> bool {
+        self.is_daemon
     }
 
     pub(super) fn label(&self) -> &Label {
@@ -431,6 +436,7 @@ impl TaskInfo {
         TaskInfo {
             label,
             is_root: false,
+            is_daemon: false,
             worker: None,
             state: TaskState::Unknown,
             trace: None,

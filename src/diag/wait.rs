@@ -1,6 +1,7 @@
 //! What a task waits for, as a dump shows it.
 
 use std::fmt;
+use std::ops::Range;
 use std::panic::Location;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use super::trace::StackTrace;
 use super::tree::Label;
 use crate::base::clock;
 use crate::base::tag::Hold;
-use crate::park::{About, Object, Purpose, verb};
+use crate::park::{About, HandleWord, Object, Purpose, verb};
 use crate::task::{self, TaskId};
 
 /// What a task waits for.
@@ -42,6 +43,19 @@ pub struct Wait {
     identity: Option<(usize, u32)>,
     /// An earlier dump has seen it.
     is_seen: bool,
+    /// What ends it, beside what is waited for.
+    pub(super) ending: Ending,
+}
+
+/// What may end a wait, beside what is waited for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ending {
+    /// Nothing that only tasks can do: a time limit, a request that has been made, the kernel.
+    pub(super) by_itself: bool,
+    /// A cancellation.
+    pub(super) by_cancellation: bool,
+    /// The memory that belongs to the waiting task alone.
+    pub(super) memory: Option<[Range<usize>; 2]>,
 }
 
 /// A task or thread that holds what a task waits for: a lock, a permit, or the right to compute a
@@ -125,6 +139,7 @@ impl Wait {
             lasted: None,
             identity: None,
             is_seen: false,
+            ending: Ending::default(),
         }
     }
 
@@ -141,6 +156,16 @@ impl Wait {
         is_seen: bool,
     ) -> Wait {
         Wait { lasted: Some(lasted), identity: Some(identity), is_seen, ..self }
+    }
+
+    /// Adds what may end the wait, beside what is waited for.
+    pub(super) fn with_ending(self, ending: Ending) -> Wait {
+        Wait { ending, ..self }
+    }
+
+    /// Returns what each handle of the object contains, if the object is a channel.
+    pub(super) fn handle(&self) -> Option<HandleWord> {
+        self.object.as_ref()?.handle
     }
 
     /// Returns the tasks that must act before the wait can end, as far as they are known, except

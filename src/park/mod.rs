@@ -125,4 +125,4 @@ pub(crate) use wait::{
     in_halves, while_parked,
 };
 pub(crate) use wait_list::{Node, Predicate, Queue, Role, Woken};
-pub(crate) use waiter::{About, Object, Purpose, Waiter, What, verb};
+pub(crate) use waiter::{About, HandleWord, Object, Purpose, Waiter, What, verb};

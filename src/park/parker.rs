@@ -47,7 +47,9 @@ pub(crate) struct Parker {
     asked: Cell<*const TraceSlot>,
     /// 1 if the task is known not to have been cancelled, so that a wait need not ask before it
     /// parks. Otherwise 0. A later request finds the task parked, or resets this.
-    is_clear: Cell<u32>,
+    is_clear: Cell<u16>,
+    /// Whether the wait has a deadline of its own.
+    has_deadline: Cell<bool>,
     /// About when the wait began, and [`SEEN`] if a dump has seen the wait: see
     /// [`Parker::look_at_since`].
     since: Cell<u32>,
@@ -64,6 +66,7 @@ impl Parker {
             parked_on: Cell::new(ptr::null()),
             asked: Cell::new(ptr::null()),
             is_clear: Cell::new(0),
+            has_deadline: Cell::new(false),
             since: Cell::new(0),
         }
     }
@@ -152,6 +155,17 @@ impl Parker {
     pub(crate) fn look_at_since(&self) -> (u32, bool) {
         let since = self.since.replace(self.since.get() | SEEN);
         (since & !SEEN, since & SEEN != 0)
+    }
+
+    /// Records whether the wait that the task is parked on has a deadline of its own.
+    pub(super) fn set_deadline(&self, has_deadline: bool) {
+        self.has_deadline.set(has_deadline);
+    }
+
+    /// Returns whether the wait of a parked task has a deadline of its own. Called on the task's
+    /// worker.
+    pub(crate) fn has_deadline(&self) -> bool {
+        self.has_deadline.get()
     }
 
     /// Returns the switch that parks the task.

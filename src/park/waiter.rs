@@ -154,6 +154,28 @@ pub(crate) struct Object {
     pub(crate) holders: Option<usize>,
     /// The numbers of senders and receivers, if the object is a channel.
     pub(crate) ends: Option<(usize, usize)>,
+    /// What each handle of the object contains, if the object can be reached in no other way.
+    pub(crate) handle: Option<HandleWord>,
+}
+
+/// A word that each handle of an object contains. Its complement is kept, so that a search of the
+/// memory for handles does not find this value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct HandleWord(usize);
+
+impl HandleWord {
+    /// Returns the word in each `Arc` and `Weak` of a value. It is the address of the two counters
+    /// in front of the value.
+    pub(crate) fn of_shared<T>(value: *const T) -> HandleWord {
+        let front = (2 * size_of::<usize>()).max(align_of::<T>());
+        // This is `!(address - front)`. The word itself does not come up, not even on the stack.
+        HandleWord((front - 1).wrapping_sub(value.addr()))
+    }
+
+    /// Returns the value for which `word` is the word that each handle contains.
+    pub(crate) fn from_complement(word: usize) -> HandleWord {
+        HandleWord(word)
+    }
 }
 
 /// One wait. It lives on the stack of its owner; the module's protocol says which thread may access
@@ -253,6 +275,11 @@ impl Waiter {
             None => (self.what.text, About::Nothing),
         };
         Purpose { what, about, at: self.at }
+    }
+
+    /// Returns whether a cancellation ends the wait.
+    pub(crate) fn is_cancellable(&self) -> bool {
+        self.on_cancel.is_some()
     }
 
     /// Returns the place of the waiting call.

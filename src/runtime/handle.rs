@@ -140,6 +140,40 @@ impl RuntimeHandle {
         self.pool.upgrade().map(|pool| diag::dump(&pool)).unwrap_or_default()
     }
 
+    /// Makes a [dump](RuntimeHandle::dump), and searches the memory of the process for leaked tasks:
+    /// those that wait for a value of a channel, or for room in it, while only leaked tasks have
+    /// handles of that channel. See [`TaskTree::leaks`].
+    ///
+    /// The command `ecru dump` and [`dump_on_signal`](crate::RuntimeBuilder::dump_on_signal) make the
+    /// same search. It is made only if a task has waited for a channel for at least a second. It runs
+    /// on a thread of its own, and takes some milliseconds for each megabyte of memory. If the
+    /// process has more than 512 MiB of resident memory (128 MiB in a debug build), or `/proc` is not
+    /// there, no such leaks are found. So are none in a
+    /// simulation, which detects by itself that it is stuck.
+    ///
+    /// # Panics
+    /// Panics if called inside [`no_suspend`](crate::no_suspend).
+    ///
+    /// # Cancellation
+    /// This is not a cancellation point.
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = ecru::Runtime::builder().workers(1).build()?;
+    /// let handle = runtime.handle();
+    /// runtime.run(|| {
+    ///     for leak in handle.find_leaks().leaks() {
+    ///         println!("{leak}");
+    ///     }
+    /// });
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn find_leaks(&self) -> TaskTree {
+        self.pool.upgrade().map(|pool| diag::dump_with_leaks(&pool)).unwrap_or_default()
+    }
+
     /// Returns the numbers of the runtime: its tasks by what they do, operations, timers, threads and
     /// stacks. Without a run there are no tasks. If the runtime has been dropped, all numbers are 0.
     ///

@@ -16,6 +16,7 @@
 
 use std::backtrace::Backtrace;
 use std::num::NonZero;
+use std::ops::Range;
 use std::panic::Location;
 use std::ptr;
 use std::time::Duration;
@@ -23,10 +24,15 @@ use std::time::Duration;
 use super::host::try_yield;
 use super::pool::Pool;
 use super::worker::{Outer, Worker, current};
+#[cfg(not(any(ecru_baton, miri, loom)))]
+use crate::base::blocks;
 use crate::base::clock;
 use crate::base::sync::atomic::Ordering;
 use crate::base::watched::WatchedThread;
+#[cfg(not(any(ecru_baton, miri, loom)))]
+use crate::coroutine::stack::{own_frames, registry};
 use crate::park::{About, Purpose, TraceSlot, Waiter};
+use crate::task::cancel::{CancelNode, Kind};
 use crate::task::{self, Header, SeenTask, StartedEntry, TaskFiber};
 
 /// A worker with more unstarted tasks than this counts them and does not look at each: a limit of
@@ -71,6 +77,44 @@ impl<'a> Parked<'a> {
         self.waiter.at()
     }
 
+    /// Returns whether the wait may end although no other task acts: by a time limit, by a request
+    /// that has been made already, by the kernel or by a thread.
+    pub(crate) fn may_end_by_itself(&self) -> bool {
+        let running = self.header.running();
+        self.waiter.may_end_by_itself()
+            || running.parker.has_deadline()
+            || self.waiter.is_cancellable() && may_be_cancelled(running.node_top())
+    }
+
+    /// Returns whether a cancellation ends the wait.
+    pub(crate) fn is_cancellable(&self) -> bool {
+        self.waiter.is_cancellable()
+    }
+
+    /// Returns the memory that belongs to the task alone: its stack, and its box.
+    #[cfg(not(any(ecru_baton, miri, loom)))]
+    pub(crate) fn memory(&self) -> Option<[Range<usize>; 2]> {
+        let on_stack = ptr::from_ref(self.waiter).addr();
+        let stack = match registry::find(on_stack) {
+            Some(slot) => slot.limit..slot.limit + slot.usable,
+            None => {
+                // The root, on this thread's own stack.
+                let (low, high) = own_frames();
+                low..high
+            }
+        };
+        let header = ptr::from_ref(self.header).addr();
+        let its_box = header..header + self.header.vtable.layout.size();
+        stack.contains(&on_stack).then_some([stack, its_box])
+    }
+
+    /// Returns `None`: the stacks of tasks are not known here.
+    #[cfg(any(ecru_baton, miri, loom))]
+    #[expect(clippy::unused_self, reason = "as the other one")]
+    pub(crate) fn memory(&self) -> Option<[Range<usize>; 2]> {
+        None
+    }
+
     /// Returns about how long the wait has lasted, what tells it from other waits, and whether it
     /// has been looked at before.
     #[expect(clippy::cast_possible_truncation, reason = "modulo 2^31")]
@@ -86,6 +130,38 @@ impl<'a> Parked<'a> {
         (Duration::from_nanos(u64::from(lasted) << 20), wait, is_seen)
     }
 }
+
+/// Returns whether a request has reached a node or one above it, or a time limit may make one.
+fn may_be_cancelled(innermost: *const CancelNode) -> bool {
+    let mut at = innermost;
+    // SAFETY: K1: a parked task's nodes stay, and so do those above them.
+    while let Some(node) = unsafe { at.as_ref() } {
+        // A shield of this kind opens at a certain time.
+        let opens = node.kind() == Kind::Shield;
+        if opens || node.cancelled().is_some() || node.deadline().is_some() {
+            return true;
+        }
+        at = node.parent();
+    }
+    false
+}
+
+/// Calls `each` with the memory that the current worker keeps for later tasks, and with the stack of
+/// the running task, which asks this.
+#[cfg(not(any(ecru_baton, miri, loom)))]
+pub(crate) fn each_unused(mut each: impl FnMut(Range<usize>)) {
+    let Some(worker) = current() else { return };
+    worker.stacks.borrow().each_unused(&mut each);
+    blocks::each_free(&mut each);
+    let here = 0_u8;
+    if let Some(own) = registry::find(std::hint::black_box(&raw const here).addr()) {
+        each(own.limit..own.limit + own.usable);
+    }
+}
+
+/// Does nothing: no memory is searched here.
+#[cfg(any(ecru_baton, miri, loom))]
+pub(crate) fn each_unused(_: impl FnMut(Range<usize>)) {}
 
 /// Returns how many tasks of the current worker have begun, at least. It does not count futures.
 pub(crate) fn count_started() -> usize {

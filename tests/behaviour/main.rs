@@ -27,6 +27,7 @@ mod future;
 mod handle;
 mod inspected;
 mod io;
+mod leaked;
 mod metrics;
 mod net;
 #[cfg(not(ecru_baton))] // its stacks are those of threads

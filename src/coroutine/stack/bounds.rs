@@ -52,6 +52,30 @@ pub(crate) fn own_stack() -> (usize, usize) {
     }
 }
 
+/// Returns the part of this thread's own stack in which frames lie. The C library may keep the
+/// thread's static thread-locals at the end of its stack, and they are not part of any frame.
+#[cfg(not(any(ecru_baton, miri, loom)))]
+pub(crate) fn own_frames() -> (usize, usize) {
+    unsafe extern "C" fn note(
+        module: *mut libc::dl_phdr_info,
+        _: libc::size_t,
+        frames: *mut libc::c_void,
+    ) -> libc::c_int {
+        // SAFETY: the loader describes a module, as long as this call lasts.
+        let locals = unsafe { (*module).dlpi_tls_data }.addr();
+        // SAFETY: it is the pair below, which nothing else uses during the walk.
+        let (low, high) = unsafe { &mut *frames.cast::<(usize, usize)>() };
+        if (*low..*high).contains(&locals) {
+            *high = locals;
+        }
+        0
+    }
+    let mut frames = own_stack();
+    // SAFETY: the function has the type that is called, and gets the pair.
+    unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut frames).cast()) };
+    frames
+}
+
 #[cfg(not(miri))]
 fn from_system() -> Option<(usize, usize)> {
     let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();

@@ -11,6 +11,8 @@
 #![expect(unsafe_code, reason = "appends to a vector that has enough capacity")]
 
 use std::io;
+#[cfg(not(any(ecru_baton, miri, loom)))]
+use std::ops::Range;
 
 use super::pool::StackPool;
 use super::{Stack, map};
@@ -81,6 +83,13 @@ impl StackCache {
             self.give_back(BATCH);
             self.stacks.push(stack);
         }
+    }
+
+    /// Calls `each` with the usable memory of each stack in the stock.
+    #[cfg(not(any(ecru_baton, miri, loom)))]
+    pub(crate) fn each_unused(&self, each: impl FnMut(Range<usize>)) {
+        let range = |stack: &Stack| stack.limit()..stack.limit() + stack.size();
+        self.stacks.iter().map(range).for_each(each);
     }
 
     /// Returns to the pool the stacks that were not used since the last call.

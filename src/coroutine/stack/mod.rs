@@ -49,9 +49,9 @@ use std::fmt;
 use std::io;
 use std::ptr::NonNull;
 
-#[cfg(all(target_os = "linux", target_arch = "x86_64", not(any(ecru_baton, miri, loom))))]
-pub(crate) use self::bounds::own_stack;
 pub use self::bounds::remaining_stack;
+#[cfg(not(any(ecru_baton, miri, loom)))]
+pub(crate) use self::bounds::{own_frames, own_stack};
 pub(crate) use self::cache::StackCache;
 #[cfg(any(test, not(any(ecru_baton, miri, loom))))]
 pub(crate) use self::geometry::page_size;
@@ -127,7 +127,7 @@ impl Stack {
     }
 
     /// Returns the lowest usable address, where the guard ends.
-    #[cfg(test)]
+    #[cfg(any(test, not(any(ecru_baton, miri, loom))))]
     pub(crate) fn limit(&self) -> usize {
         self.pool().geometry().limit_of(self.top.addr().get())
     }

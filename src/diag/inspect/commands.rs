@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::diag::Recorder;
-use crate::diag::dump::{Traces, dump_with};
+use crate::diag::dump::{Traces, dump_with, dump_with_leaks};
 use crate::diag::metrics::measure;
 use crate::sched::Pool;
 
@@ -52,8 +52,8 @@ fn about(pool: &Arc<Pool>, _: &str) -> Result<String, String> {
 
 fn dump(pool: &Arc<Pool>, arguments: &str) -> Result<String, String> {
     match arguments {
-        "" => Ok(format!("{:#}\n", dump_with(pool, Traces::All))),
-        "json" => Ok(dump_with(pool, Traces::All).to_json()),
+        "" => Ok(format!("{:#}\n", dump_with_leaks(pool))),
+        "json" => Ok(dump_with_leaks(pool).to_json()),
         other => Err(format!("`dump` has no form {other:?}; use `dump` or `dump json`")),
     }
 }

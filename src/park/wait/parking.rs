@@ -87,7 +87,11 @@ fn park_and_count(
     }
     begin_parked(unwinding);
     match (deadline, host()) {
-        (Some(deadline), Some(host)) => (host.park_until)(parker, waiter, deadline),
+        (Some(deadline), Some(host)) => {
+            parker.set_deadline(true);
+            (host.park_until)(parker, waiter, deadline);
+            parker.set_deadline(false);
+        }
         _ => parker.wait_out(),
     }
     end_parked(unwinding);
