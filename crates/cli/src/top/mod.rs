@@ -8,11 +8,14 @@ mod view;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use signal_hook::consts::{SIGHUP, SIGQUIT, SIGTERM};
 
 use self::model::Model;
 use crate::Failure;
@@ -38,10 +41,38 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         let text = "the standard output is no terminal; use `--once` to print one screen";
         return Err(Failure::Usage(String::from(text)));
     }
+    let end = End::watch()?;
     let mut terminal = ratatui::try_init()?;
-    let outcome = show(&mut terminal, &mut model, &arguments.target);
+    let outcome = show(&mut terminal, &mut model, &arguments.target, &end);
     ratatui::try_restore()?;
+    end.obey()?;
     outcome
+}
+
+/// A signal that asks this process to end. It is obeyed when the terminal has been restored.
+struct End(Arc<AtomicUsize>);
+
+impl End {
+    fn watch() -> io::Result<End> {
+        let arrived = Arc::new(AtomicUsize::new(0));
+        for signal in [SIGTERM, SIGHUP, SIGQUIT] {
+            let number = usize::try_from(signal).expect("a signal has a positive number");
+            signal_hook::flag::register_usize(signal, Arc::clone(&arrived), number)?;
+        }
+        Ok(End(arrived))
+    }
+
+    fn has_come(&self) -> bool {
+        self.0.load(Ordering::Relaxed) != 0
+    }
+
+    /// Ends the process as the signal would have done, if one has arrived.
+    fn obey(&self) -> io::Result<()> {
+        match i32::try_from(self.0.load(Ordering::Relaxed)) {
+            Ok(signal) if signal != 0 => signal_hook::low_level::emulate_default_handler(signal),
+            _ => Ok(()),
+        }
+    }
 }
 
 fn look(socket: &Path) -> Result<Tree, Failure> {
@@ -73,9 +104,10 @@ fn show(
     terminal: &mut ratatui::DefaultTerminal,
     model: &mut Model,
     socket: &Path,
+    end: &End,
 ) -> Result<(), Failure> {
     let mut next = Instant::now() + PERIOD;
-    loop {
+    while !end.has_come() {
         terminal.draw(|frame| view::draw(frame, model))?;
         if event::poll(next.saturating_duration_since(Instant::now()))? {
             if let Event::Key(key) = event::read()?
@@ -103,4 +135,5 @@ fn show(
         }
         next = Instant::now() + PERIOD;
     }
+    Ok(())
 }

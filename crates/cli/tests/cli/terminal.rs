@@ -67,3 +67,28 @@ fn top_in_a_terminal_slow() {
         |is_open| is_open == "false",
     );
 }
+
+/// A signal that ends the process does not leave the terminal as the table needs it.
+#[test]
+fn top_restores_the_terminal_at_a_signal_slow() {
+    if Command::new("tmux").arg("-V").output().is_err() {
+        assert!(std::env::var_os("ECRU_REQUIRE_SERVERS").is_none(), "tmux is not installed");
+        eprintln!("skipped: tmux is not installed");
+        return;
+    }
+    let program = start("locks");
+    let terminal = Terminal(format!("ecru-cli-signal-{}", std::process::id()));
+    let number = program.folder.0.join("number");
+    let top = format!("{} top {}", env!("CARGO_BIN_EXE_ecru"), path(&program.socket));
+    let shell =
+        format!("sh -c 'echo $$ >{}; exec {top}'; echo over $?; stty -a; cat", path(&number));
+    let opened = terminal.tmux(&["new-session", "-d", "-x", "130", "-y", "40", &shell]);
+    assert!(opened.status.success(), "{}", text(&opened.stderr));
+    until(|| terminal.screen(), |screen| screen.contains("sorted by tree"));
+    let number = std::fs::read_to_string(number).unwrap();
+    assert!(Command::new("kill").args(["-TERM", number.trim()]).status().unwrap().success());
+    // 128 and the number of the signal.
+    let is_over = |screen: &str| screen.contains("over 143") && screen.contains("icanon");
+    let screen = until(|| terminal.screen(), is_over);
+    assert!(!screen.contains("-icanon") && !screen.contains("sorted by tree"), "{screen}");
+}
