@@ -6,6 +6,7 @@
 mod gdb;
 mod hostile;
 mod programs;
+mod sessions;
 mod stuck;
 mod support;
 mod terminal;

@@ -27,9 +27,43 @@ fn is_a_program() {
         "leak" => leaked_sender,
         "pool" => exhausted_pool,
         "works" => works,
+        guide::HANGS => guide::hangs::start,
+        guide::SLOW => guide::slow::start,
+        guide::LEAKS => guide::leaks::start,
         other => panic!("there is no program {other}"),
     };
     program();
+}
+
+/// The programs of the guide. The path of each is shown by what it says of itself.
+pub(crate) mod guide {
+    pub(crate) const HANGS: &str = "guide-hangs";
+    pub(crate) const SLOW: &str = "guide-slow";
+    pub(crate) const LEAKS: &str = "guide-leaks";
+
+    pub(crate) mod hangs {
+        include!("../../../../doc/guide/programs/hangs.rs");
+        pub(crate) fn start() {
+            super::super::ready();
+            main();
+        }
+    }
+
+    pub(crate) mod slow {
+        include!("../../../../doc/guide/programs/slow.rs");
+        pub(crate) fn start() {
+            super::super::ready();
+            main().unwrap();
+        }
+    }
+
+    pub(crate) mod leaks {
+        include!("../../../../doc/guide/programs/leaks.rs");
+        pub(crate) fn start() {
+            super::super::ready();
+            main().unwrap();
+        }
+    }
 }
 
 fn ready() {
