@@ -15,6 +15,9 @@
 //! - Another thread must not do anything to a task of the run, because the time at which it does so
 //!   is not determined. What arrives in an inbox is reported to the director.
 //!
+//! [`foreign`] finds out what other threads do, [`requests`] has what the layer above asks, and
+//! [`words`] what messages say.
+//!
 //! # Turns
 //! ```text
 //!   account for the last turn -> look around -> gather what is ready -> ask the director -> run it
@@ -24,17 +27,17 @@
 //! ```
 #![expect(unsafe_code, reason = "runs tasks by pointer")]
 
+mod foreign;
+mod requests;
+mod words;
+
 use std::backtrace::Backtrace;
 use std::mem;
 use std::ptr;
-use std::sync::{Mutex, PoisonError, TryLockError};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use super::host::{self, switch_away};
-use super::interrupt::interrupt;
 use super::runnable::Runnable;
-use super::shared::WorkerShared;
 use super::simulation::{Simulation, Turn};
 use super::steering::{After, NextTurn, Stop};
 use super::worker::{Worker, current};
@@ -43,8 +46,18 @@ use crate::base::{clock, local, simulated};
 use crate::coroutine::remaining_stack;
 use crate::coroutine::switch::Suspender;
 use crate::driver::PollTimeout;
-use crate::park::{self, About, Host, Intent, Mode, Purpose, Single, Waiter, What, verb};
-use crate::task::{self, CancelReason, DONE, Header, StartedEntry, TaskId, cancel};
+use crate::park::{Host, Intent, Single, Waiter};
+use crate::task::{self, CancelReason, Header, cancel};
+pub(super) use foreign::note_waker;
+use foreign::unpark;
+pub(super) use requests::decide;
+use requests::pierce;
+pub(crate) use requests::{
+    cancel_through_shields, decision_point, end_waits, is_interfered_with, is_simulated,
+    move_timers, settle,
+};
+use words::has_ended;
+pub(crate) use words::parked_tasks;
 
 pub(super) static SIMULATED_HOST: Host = Host {
     unpark,
@@ -58,36 +71,6 @@ pub(super) static SIMULATED_HOST: Host = Host {
     out_of_budget,
     blocks: |_| {},
 };
-
-/// The threads outside of simulations that have ended a wait of a simulated task, with the
-/// addresses of its worker's shared state. The worker takes them when the task arrives.
-static FOREIGN: Mutex<Vec<(usize, String)>> = Mutex::new(Vec::new());
-
-/// [`Host::unpark`].
-unsafe fn unpark(owner: *const ()) {
-    // SAFETY: P2: a parked task lives until it has been run again.
-    note_unparker(unsafe { &*owner.cast::<Header>() });
-    // SAFETY: P2, the caller's promise.
-    unsafe { host::unpark(owner) };
-}
-
-/// Notes which thread ends the wait of a simulated task, if it is not the thread of its simulation.
-fn note_unparker(header: &Header) {
-    let home = header.worker.load(Ordering::Relaxed);
-    if !current().is_some_and(|worker| ptr::eq(ptr::from_ref(worker.shared).cast(), home)) {
-        let name = thread::current()
-            .name()
-            .map_or(String::from("a thread without a name"), |name| format!("the thread '{name}'"));
-        FOREIGN.lock().unwrap_or_else(PoisonError::into_inner).push((home.addr(), name));
-    }
-}
-
-/// Does the same for a task whose future is woken. It may belong to no simulation.
-pub(super) fn note_waker(header: &Header) {
-    if simulated::has_number(header.id()) {
-        note_unparker(header);
-    }
-}
 
 /// [`Host::out_of_budget`].
 fn out_of_budget() {
@@ -107,153 +90,6 @@ const TRACE_ROOM: usize = 16 << 10;
 pub(super) fn note_place() {
     if simulated::captures_places() && remaining_stack() >= TRACE_ROOM {
         simulated::set_place(Backtrace::force_capture());
-    }
-}
-
-/// A decision point of a call that does not wait. It is none where the caller must not be
-/// suspended.
-pub(crate) fn decision_point() {
-    if let Some(worker) = current() {
-        decide(worker);
-    }
-}
-
-/// The same for a call on this worker.
-#[cold]
-pub(super) fn decide(worker: &Worker) {
-    if worker.simulation.is_some()
-        && task::current_header().is_some()
-        && park::may_suspend()
-        && !thread::panicking()
-    {
-        task::spend_budget();
-    }
-}
-
-/// Returns whether the current thread is the worker of a simulated run.
-pub(crate) fn is_simulated() -> bool {
-    current().is_some_and(|worker| worker.simulation.is_some())
-}
-
-/// Waits until no other task of the simulated run can run before time advances. Returns false if
-/// the caller is no task of such a run.
-#[track_caller]
-pub(crate) fn settle() -> bool {
-    park::refuse_if_no_suspend();
-    let simulation = current().and_then(|worker| worker.simulation.as_ref());
-    let Some(simulation) = simulation.filter(|_| task::current_header().is_some()) else {
-        return false;
-    };
-    let what = const { &What::new("all other tasks to be blocked (settle)") };
-    let wait = park::Wait::new(what, Mode::Uninterruptible);
-    wait.single((), |single| simulation.settlers.borrow_mut().push(single));
-    true
-}
-
-/// Does to the waits of some tasks of the simulated run what a cancellation does, also within
-/// shields, and to those that cannot return an error. Called outside of any task.
-pub(crate) fn end_waits(of: impl Fn(&Header) -> bool) {
-    simulated::interrupting_by_force(|| {
-        for_each_started(|task| {
-            if of(task) {
-                task.running().parker.interrupt(|| true);
-            }
-        });
-    });
-}
-
-/// Cancels some tasks of the simulated run as far as their innermost shields keep requests from
-/// them. They have been cancelled outside of their shields.
-pub(crate) fn cancel_through_shields(of: impl Fn(&Header) -> bool) {
-    let Some(worker) = current() else { return };
-    for_each_started(|task| {
-        if of(task) {
-            pierce(worker, task);
-        }
-    });
-}
-
-/// Cancels the innermost shield around the code of a task, as [`cancel_through_shields`] does.
-fn pierce(worker: &Worker, task: &Header) {
-    // SAFETY: T1: the root lives as long as its worker.
-    let root = unsafe { &*worker.root.get() };
-    // SAFETY: T4: on the task's worker, and null before its start and after its end.
-    let running = unsafe { task.running.get().as_ref() };
-    let node = running.map_or(&raw const task.node, |running| running.node_top());
-    // SAFETY: K1: a started task's innermost node is on its stack or in its header, and the nodes
-    // above outlive it. A simulation has one thread, and the task does not run, unless it calls
-    // this.
-    unsafe { cancel::pierce(node, &root.node, CancelReason::Explicit) };
-}
-
-/// Returns whether another thread is in the middle of what it does to the simulated run: it has
-/// ended a wait and has not sent the task, it spawns a task, or what it has done has arrived.
-/// Called outside of any task, when no task can run.
-pub(crate) fn is_interfered_with() -> bool {
-    let Some(worker) = current() else { return false };
-    let Some(simulation) = &worker.simulation else { return false };
-    // A thread that spawns has this lock until it has sent the task.
-    let spawns = matches!(worker.pool.run.try_lock(), Err(TryLockError::WouldBlock));
-    let mut wakes = false;
-    for_each_started(|task| {
-        // SAFETY: S4: the task does not run. If it is parked, the frame of its wait is there.
-        let waiter = unsafe { task.running().parker.parked_on().as_ref() };
-        wakes |= waiter.is_some_and(Waiter::is_over) && !simulation.holds(task);
-    });
-    worker.for_each_pending(|task| wakes |= task.is_woken() && !simulation.holds(task));
-    // The last look: what has been sent before the others is seen now.
-    spawns || wakes || worker.shared.has_news()
-}
-
-/// Describes the tasks of the simulated run that are parked, with what they wait for and where. The
-/// root comes last. Called by the running task.
-pub(crate) fn parked_tasks() -> Vec<String> {
-    let running = task::current_header().map_or(ptr::null(), ptr::from_ref);
-    let mut parked = Vec::new();
-    for_each_started(|task| {
-        if ptr::eq(task, running) {
-            return;
-        }
-        // SAFETY: S4: the task does not run, so if it is parked, the frame of its wait is there.
-        if let Some(waiter) = unsafe { waiter_of(task) } {
-            let Purpose { what, at, .. } = waiter.purpose();
-            let waits = verb(what);
-            parked.push(format!("{}, which {waits} {what}, at {at}", task.description()));
-        }
-    });
-    // It is shown first, and mostly waits for its tasks.
-    if let Some(worker) = current()
-        && !ptr::eq(worker.root.get(), running)
-        && !parked.is_empty()
-    {
-        parked.rotate_left(1);
-    }
-    parked
-}
-
-/// Changes the virtual times of those timers of the simulated run that were set by a clock.
-pub(crate) fn move_timers(clock: u16, moved: impl Fn(Instant) -> Instant) {
-    if let Some(worker) = current() {
-        worker.timers.move_exact(clock, moved);
-    }
-}
-
-/// Calls `each` for the root, for the running task, and for the tasks of the run that have switched
-/// away at least once and have not ended. The running task may be shown twice.
-fn for_each_started(mut each: impl FnMut(&Header)) {
-    let Some(worker) = current() else { return };
-    // SAFETY: T1: the root lives as long as its worker.
-    each(unsafe { &*worker.root.get() });
-    if let Some(running) = task::current_header() {
-        each(running);
-    }
-    let mut link = worker.started.first();
-    while !link.is_null() {
-        // SAFETY: T6: an entry in the list exists, and the link is its first field.
-        let entry = unsafe { &*link.cast::<StartedEntry>() };
-        link = entry.link.next();
-        // SAFETY: T6: a task in the list has not ended.
-        each(unsafe { &*entry.task });
     }
 }
 
@@ -410,31 +246,6 @@ impl Worker {
         Stop::Waits
     }
 
-    /// Describes the task of a turn that has ended just now, and what it did then.
-    fn about_turn(&self, turn: &Turn, stop: Stop) -> (String, String) {
-        let is_root = turn.task == self.root.get();
-        if !turn.holds && !is_root && stop == Stop::Waits {
-            // The task may have ended.
-            return (format!("task #{}", turn.ordinal), String::from("waits, or has ended"));
-        }
-        // SAFETY: T1/T2: the root lives as long as its worker, the turn has a reference to a task
-        // that was watched, and all others are in a queue.
-        let header = unsafe { &*turn.task };
-        let did = match stop {
-            Stop::Cut => String::from("was interrupted at a decision point"),
-            Stop::Yielded => String::from("yielded"),
-            Stop::Waits if !(is_root && self.finished.get()) => {
-                // SAFETY: S4: the task has not been run since, so the frame of its wait is there.
-                unsafe { waiter_of(header) }.map_or_else(
-                    || String::from("waits for its future to be woken"),
-                    |waiter| describe_wait(waiter.purpose()),
-                )
-            }
-            Stop::Waits | Stop::Ended => String::from("ended"),
-        };
-        (header.description(), did)
-    }
-
     /// Cancels the root, once.
     fn end_run(&self, simulation: &Simulation) {
         if !simulation.ends.replace(true) {
@@ -465,46 +276,6 @@ impl Worker {
         self.timers.ring_exact(now);
         self.call_wakers();
         simulated::ring_due();
-    }
-
-    /// Empties the inboxes. What other threads have put there ends the run.
-    #[cold]
-    fn receive_simulated(&self, simulation: &Simulation) {
-        let mut foreign = None;
-        self.shared.receive_woken(|task| {
-            // SAFETY: T1: it came through the inbox of this worker, so it lives and is in no queue.
-            let header = unsafe { &*task };
-            // Hidden tasks of this run come this way, too.
-            if header.started.load(Ordering::Relaxed) {
-                foreign =
-                    Some(format!("{} ended the wait of {}", thread_of(self.shared), about(header)));
-            }
-            // SAFETY: T1: it came through the inbox of this worker, so it lives and is in no queue.
-            unsafe { self.ready.push(task) };
-        });
-        self.shared.receive_cancelled(|task| {
-            // SAFETY: T2: the message's reference.
-            let header = unsafe { &*task };
-            // The task may have ended, perhaps with an earlier run that had this inbox. Then the
-            // request changes nothing.
-            if !has_ended(header) {
-                foreign = Some(format!("another thread cancelled {}", header.description()));
-            }
-            interrupt(header);
-            // SAFETY: T2: the message's reference.
-            unsafe { Header::release(task) };
-        });
-        self.shared.take_inbound(|task| {
-            // SAFETY: T1: as for the woken ones. The reference is the queue's.
-            let header = unsafe { &*task };
-            foreign = Some(format!("another thread spawned {}", header.description()));
-            // SAFETY: T1: as for the woken ones. The reference is the queue's.
-            unsafe { self.ready.push(task) };
-        });
-        if let Some(call) = foreign {
-            simulation.director.borrow_mut().foreign(call);
-            self.end_run(simulation);
-        }
     }
 
     /// Blocks until the wait of `header`, which is inside the panic hook, is over. Time goes on,
@@ -584,71 +355,4 @@ impl Worker {
         let left = next.checked_duration_since(clock::common_now()).unwrap_or(Duration::ZERO);
         self.look_simulated(simulation, PollTimeout::For(left));
     }
-}
-
-/// Returns the name of the thread that has sent a woken task to this worker.
-fn thread_of(shared: &WorkerShared) -> String {
-    let address = ptr::from_ref(shared).addr();
-    let mut foreign = FOREIGN.lock().unwrap_or_else(PoisonError::into_inner);
-    match foreign.iter().position(|(home, _)| *home == address) {
-        Some(place) => foreign.remove(place).1,
-        None => String::from("another thread"),
-    }
-}
-
-/// Returns whether a task that has started has ended.
-fn has_ended(header: &Header) -> bool {
-    header.running.get().is_null() && header.state() & DONE != 0
-}
-
-/// Returns what a task is parked on, or `None` if it is not parked or its work is a future.
-///
-/// # Safety
-/// S4: the task is not running, and has not been run since it parked.
-unsafe fn waiter_of(header: &Header) -> Option<&Waiter> {
-    // SAFETY: T4: on the task's worker.
-    let running = unsafe { header.running.get().as_ref() }?;
-    // SAFETY: S4, by this function's contract.
-    unsafe { running.parker.parked_on().as_ref() }
-}
-
-/// Describes a wait that lasts.
-fn describe_wait(purpose: Purpose) -> String {
-    let Purpose { what, about, at } = purpose;
-    let mut text = format!("{} {what}", verb(what));
-    match about {
-        About::Task(other) => {
-            // SAFETY: T2: the frame of the wait holds a reference to it.
-            let other = unsafe { &*other.cast::<Header>() };
-            text.push_str(&format!(" task {}", TaskId::of(other)));
-            if let Some(name) = other.name() {
-                text.push_str(&format!(" '{}'", name.escape_debug()));
-            }
-        }
-        About::Fd { name, peer, shown_peer, .. } => {
-            if let Some(name) = shown_peer.or(peer).or(name) {
-                text.push_str(&format!(" {name}"));
-            }
-        }
-        About::Object(object) => text.push_str(&format!(" {}", object.text)),
-        About::Nothing | About::Scope(..) | About::Time(_) => {}
-    }
-    let own = file!().strip_suffix("sched/simulated.rs").unwrap_or(file!());
-    if !at.file().starts_with(own) {
-        text.push_str(&format!(", at {at}"));
-    }
-    text
-}
-
-/// Describes a task that was parked until just now, and what it waited for.
-fn about(header: &Header) -> String {
-    // SAFETY: S4: the task has not been run since, so the frame of its wait is there.
-    let waiter = unsafe { waiter_of(header) };
-    let waited = waiter.map(|waiter| {
-        let Purpose { what, at, .. } = waiter.purpose();
-        let before = if what.starts_with("to ") { "" } else { " for" };
-        format!("{before} {what}, at {at}")
-    });
-    let name = header.name().map_or_else(String::new, |name| format!(" '{}'", name.escape_debug()));
-    format!("task {}{name}{}", TaskId::of(header), waited.unwrap_or_default())
 }
