@@ -7,6 +7,8 @@
 //! branches that depend on them. What only simulations need has no counterpart in `off`, so code
 //! that names it is compiled only with the feature.
 
+#[cfg(feature = "sim")]
+mod alarms;
 #[cfg(not(feature = "sim"))]
 mod off;
 #[cfg(feature = "sim")]
@@ -16,6 +18,10 @@ mod tests;
 #[cfg(feature = "sim")]
 mod untaken;
 
+#[cfg(feature = "sim")]
+pub(in crate::base) use alarms::alarms;
+#[cfg(feature = "sim")]
+pub(crate) use alarms::{Alarms, next_alarm, ring_due, ring_soon};
 #[cfg(not(feature = "sim"))]
 pub(crate) use off::*;
 #[cfg(feature = "sim")]

@@ -309,6 +309,15 @@ pub(crate) fn refuse_if_no_suspend() {
     }
 }
 
+/// Returns whether [`is_unrestricted`] is false only because the thread is that of a simulation.
+#[inline(always)]
+pub(crate) fn is_only_simulated() -> bool {
+    #[cfg(feature = "sim")]
+    return local::with(|local| local.no_suspend.get()) == SIMULATED;
+    #[cfg(not(feature = "sim"))]
+    return false;
+}
+
 /// Returns whether a call that may wait is permitted at this point.
 pub(crate) fn may_suspend() -> bool {
     local::with(|local| local.no_suspend.get()) & !MARKS == 0

@@ -116,8 +116,8 @@ pub(crate) use gathering::{Entry, Gathering, Read};
 pub(crate) use host::enter_simulation;
 pub(crate) use host::{
     Host, Limits, enter_host, enter_worker, explain, explains, give_up_last_look, host,
-    is_plain_thread, is_unrestricted, last_look, listens, may_listen, may_suspend, polling,
-    refuse_if_no_suspend, set_limits,
+    is_only_simulated, is_plain_thread, is_unrestricted, last_look, listens, may_listen,
+    may_suspend, polling, refuse_if_no_suspend, set_limits,
 };
 pub(crate) use parker::{Intent, Parker, TraceSlot};
 pub(crate) use wait::{

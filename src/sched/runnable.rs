@@ -1,10 +1,12 @@
 //! The tasks of a simulated run that can run, in the order in which they became ready.
 //!
 //! A task is named by its *place* among those that can run, or by the *number* of its entry, which
-//! stays the same until it is taken out. Each entry has a larger number than those before it. An
-//! entry that was taken out leaves a gap. A Fenwick tree counts the entries that are left, so each
-//! operation takes a number of steps that is logarithmic in the number of tasks. The gaps are
-//! closed when there are more gaps than entries.
+//! stays the same until it is taken out. Each entry has a larger number than those before it.
+//!
+//! As long as there are few entries, one that is taken out leaves no gap: those behind it are moved,
+//! which is cheaper than a search. With more entries, it leaves a gap. A Fenwick tree then counts
+//! the entries that are left, so each operation takes a number of steps that is logarithmic in the
+//! number of tasks. The gaps are closed when there are more gaps than entries.
 #![expect(unsafe_code, reason = "keeps tasks by pointer")]
 
 use std::ptr;
@@ -14,13 +16,16 @@ use crate::task::Header;
 /// The number of gaps that are kept even if few entries are left.
 const GAPS: usize = 32;
 
+/// The most entries without a tree. When half as many are left, the tree is dropped again.
+const FEW: usize = 64;
+
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Runnable {
     /// In the order of their numbers.
     entries: Vec<Entry>,
     /// The Fenwick tree. The element at `i - 1` counts the entries that are left among the last
-    /// `lowest_bit(i)` of the first `i` ones.
+    /// `lowest_bit(i)` of the first `i` ones. Empty if there are few entries: they have no gaps.
     counts: Vec<usize>,
     /// The number of entries that are left.
     left: usize,
@@ -67,13 +72,22 @@ impl Runnable {
 
     /// Adds a task as the last one.
     pub(crate) fn push(&mut self, task: *const Header, ordinal: u64) {
-        if self.entries.len() > 2 * self.left + GAPS {
+        let has_tree = self.has_tree();
+        if has_tree && self.entries.len() > 2 * self.left + GAPS {
             self.close_gaps();
         }
         self.entries.push(Entry { task, ordinal, number: self.next_number, is_left: true });
         self.next_number += 1;
         self.left += 1;
-        self.count_last();
+        if has_tree {
+            self.count_last();
+        } else if self.entries.len() > FEW {
+            self.count_all();
+        }
+    }
+
+    fn has_tree(&self) -> bool {
+        !self.counts.is_empty()
     }
 
     /// Adds the tree's element for the last entry, which has just been pushed.
@@ -87,17 +101,27 @@ impl Runnable {
         self.counts.push(count);
     }
 
-    fn close_gaps(&mut self) {
-        self.entries.retain(|entry| entry.is_left);
+    /// Builds the tree for entries without gaps.
+    #[cold]
+    fn count_all(&mut self) {
         self.counts.clear();
         for _ in 0..self.entries.len() {
             self.count_last();
         }
     }
 
+    #[cold]
+    fn close_gaps(&mut self) {
+        self.entries.retain(|entry| entry.is_left);
+        self.count_all();
+    }
+
     /// Returns the index of the entry at a place.
     fn index(&self, place: usize) -> usize {
         debug_assert!(place < self.left, "there are {} tasks, and no place {place}", self.left);
+        if !self.has_tree() {
+            return place;
+        }
         let (mut index, mut before) = (0, place);
         let mut stride = (self.counts.len() + 1).next_power_of_two();
         while stride > 0 {
@@ -128,12 +152,17 @@ impl Runnable {
 
     /// Takes a task out. Returns it and its ordinal.
     pub(crate) fn take(&mut self, place: usize) -> (*const Header, u64) {
+        if !self.has_tree() {
+            self.left -= 1;
+            let Entry { task, ordinal, .. } = self.entries.remove(place);
+            return (task, ordinal);
+        }
         let index = self.index(place);
         self.entries[index].is_left = false;
         let Entry { task, ordinal, .. } = self.entries[index];
         self.left -= 1;
-        if self.left == 0 {
-            self.entries.clear();
+        if self.left <= FEW / 2 {
+            self.entries.retain(|entry| entry.is_left);
             self.counts.clear();
             return (task, ordinal);
         }
@@ -151,6 +180,9 @@ impl Runnable {
         let index = self.entries.binary_search_by_key(&number, |entry| entry.number).ok()?;
         if !self.entries[index].is_left {
             return None;
+        }
+        if !self.has_tree() {
+            return Some(index);
         }
         let (mut before, mut below) = (0, index);
         while below > 0 {
@@ -215,7 +247,7 @@ impl Runnable {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::Runnable;
+    use super::{FEW, GAPS, Runnable};
     use crate::base::random::Generator;
     use std::ptr;
 
@@ -252,12 +284,37 @@ mod tests {
 
     #[test]
     fn gaps_are_closed() {
-        let mut runnable = Runnable::of(&[0, 1, 2]);
-        for ordinal in 3..100_000 {
-            runnable.push(ptr::null(), ordinal);
-            assert_eq!(runnable.take(1).1, ordinal - 2);
-            assert!(runnable.entries.len() < 100 && runnable.counts.len() < 100);
+        for tasks in [3, FEW as u64 + 3] {
+            let mut runnable = Runnable::of(&Vec::from_iter(0..tasks));
+            let most = 2 * tasks as usize + GAPS + 1;
+            for ordinal in tasks..100_000 {
+                runnable.push(ptr::null(), ordinal);
+                assert_eq!(runnable.take(1).1, ordinal + 1 - tasks);
+                assert!(runnable.entries.len() <= most && runnable.counts.len() <= most);
+            }
+            assert!(runnable.ordinals().eq([0].into_iter().chain(100_001 - tasks..100_000)));
         }
-        assert!(runnable.ordinals().eq([0, 99_998, 99_999]));
+    }
+
+    #[test]
+    fn few_entries_have_no_tree() {
+        let mut runnable = Runnable::default();
+        let grow = |runnable: &mut Runnable, to: usize| {
+            while runnable.len() < to {
+                runnable.push(ptr::null(), runnable.next_number());
+            }
+        };
+        grow(&mut runnable, FEW);
+        assert!(!runnable.has_tree());
+        grow(&mut runnable, FEW + 1);
+        assert!(runnable.has_tree());
+        while runnable.len() > FEW / 2 + 1 {
+            runnable.take(runnable.len() / 3);
+        }
+        assert!(runnable.has_tree());
+        runnable.take(0);
+        assert!(!runnable.has_tree() && runnable.entries.len() == FEW / 2);
+        grow(&mut runnable, FEW);
+        assert!(!runnable.has_tree());
     }
 }

@@ -143,10 +143,10 @@ impl Simulation {
     /// hold back any more.
     pub(super) fn hold_back(&self) {
         let director = self.director.borrow();
-        let (mut runnable, mut aside) = (self.runnable.borrow_mut(), self.aside.borrow_mut());
-        if aside.is_empty() && !director.holds_back() {
+        if self.aside.borrow().is_empty() && !director.holds_back() {
             return;
         }
+        let (mut runnable, mut aside) = (self.runnable.borrow_mut(), self.aside.borrow_mut());
         aside.move_to(&mut runnable, |task| !director.is_held_back(task));
         runnable.move_to(&mut aside, |task| director.is_held_back(task));
     }

@@ -242,16 +242,14 @@ impl Course {
     fn note(&self, task: u64, passed: u32) -> u64 {
         let mut record = self.record.borrow_mut();
         let now = clock::common_now();
+        let mut hash = mix(record.hash, task ^ u64::from(passed) << 32);
         // It stands still in most steps.
         if record.now.replace(now) != Some(now) {
             record.elapsed = now.saturating_duration_since(self.start);
+            hash = mix(hash, record.elapsed.as_secs());
+            hash = mix(hash, u64::from(record.elapsed.subsec_nanos()));
         }
-        let elapsed = record.elapsed;
-        let events = self.world.happened();
-        for word in [task, u64::from(passed), elapsed.as_secs(), events] {
-            record.hash = mix(record.hash, word);
-        }
-        record.hash = mix(record.hash, u64::from(elapsed.subsec_nanos()));
+        record.hash = mix(hash, self.world.happened());
         record.steps += 1;
         record.hash
     }
@@ -465,7 +463,7 @@ impl Director for Guide {
 
     fn cuts_off(&mut self, task: &Header, ordinal: u64) -> bool {
         let course = &self.course;
-        if course.phase.get() != Phase::Runs {
+        if course.phase.get() != Phase::Runs || !course.hosts.are_down() {
             return false;
         }
         match course.hosts.turn_of(task, ordinal) {
@@ -517,8 +515,6 @@ impl Director for Guide {
         let course = &self.course;
         let mut after = After::GoOn;
         course.desk.note_turn();
-        let step = Step { task, passed, cut: stop == Stop::Cut };
-        course.desk.words.note(step);
         if course.phase.get() == Phase::Runs {
             match stop {
                 Stop::Yielded => course.yields.set(course.yields.get() + 1),
@@ -529,6 +525,7 @@ impl Director for Guide {
             let is_recorded = course.records_turns();
             let hash = course.note(task, passed);
             if is_recorded {
+                let step = Step { task, passed, cut: stop == Stop::Cut };
                 course.record_turn(step, about().1);
             }
             after = course.pilot.borrow_mut().ran(task, passed, stop, hash);
@@ -541,8 +538,9 @@ impl Director for Guide {
                 course.fail_on(host, clock::common_now(), failure);
                 return After::End;
             }
-            let diverged = course.pilot.borrow().diverged();
-            if let Some(divergence) = diverged {
+            if after == After::End {
+                let divergence = course.pilot.borrow().diverged();
+                let divergence = divergence.expect("a pilot ends a run that diverges");
                 course.fail(Failure::Diverged(divergence));
                 return After::End;
             }

@@ -187,14 +187,16 @@ impl Hosts {
         self.down.set(self.down.get() + u32::from(down) - u32::from(was_down));
     }
 
+    /// Returns whether any host is down. Otherwise no task is cut off.
+    pub(super) fn are_down(&self) -> bool {
+        self.down.get() > 0
+    }
+
     /// Counts a turn of a task, and returns whether the task is cut off.
     ///
     /// # Errors
     /// Fails if the task has taken too many turns since its host has crashed.
     pub(super) fn turn_of(&self, task: &Header, ordinal: u64) -> Result<CutOff, Failure> {
-        if self.down.get() == 0 {
-            return Ok(CutOff::No);
-        }
         let id = host_of(task);
         if id == HostId::ROOT {
             return Ok(CutOff::No);

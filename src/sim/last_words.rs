@@ -4,9 +4,9 @@
 //! for it. So it is made of what is ready, without memory of its own.
 
 use std::fmt;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-use super::trace::{self, Step, Steps};
+use super::trace::{self, Steps};
 use crate::base::sync::atomic::{AtomicBool, Ordering};
 
 /// The most turns that are written, unless the environment asks for the whole trace.
@@ -19,7 +19,8 @@ pub(super) struct LastWords {
     /// The command that repeats the run, if it is one of a test.
     command: Option<String>,
     is_whole: bool,
-    turns: Mutex<Steps>,
+    /// The pilot of the run records them here.
+    turns: Arc<Mutex<Steps>>,
     /// They have been said.
     is_said: AtomicBool,
 }
@@ -30,16 +31,14 @@ impl LastWords {
             seed,
             command,
             is_whole: trace::is_wanted_whole(),
-            turns: Mutex::default(),
+            turns: Arc::default(),
             is_said: AtomicBool::new(false),
         }
     }
 
-    /// Notes a turn.
-    pub(super) fn note(&self, step: Step) {
-        if let Ok(mut turns) = self.turns.lock() {
-            turns.push(step);
-        }
+    /// Returns the record of the turns.
+    pub(super) fn turns(&self) -> Arc<Mutex<Steps>> {
+        Arc::clone(&self.turns)
     }
 
     /// Writes them, once.
@@ -51,7 +50,7 @@ impl LastWords {
 
     fn write(&self, out: &mut dyn fmt::Write) -> fmt::Result {
         write!(out, "\nthe process ends in a simulation with seed {}", self.seed)?;
-        // The lock is held if the process ends in `note`.
+        // The lock is held if the process ends while a turn is recorded.
         if let Ok(turns) = self.turns.try_lock() {
             write!(out, "; its turns so far: v1")?;
             let skipped = self.skipped(turns.len() as usize);
@@ -91,15 +90,17 @@ impl LastWords {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{LastWords, MOST, Step};
+    use super::{LastWords, MOST};
+    use crate::sim::trace::Step;
 
     fn text(turns: u64) -> String {
         let words = LastWords::new(7, Some(String::from("the command")));
+        let note = |step| words.turns().lock().unwrap().push(step);
         for task in 0..turns {
-            words.note(Step { task, passed: 0, cut: task == 1 });
+            note(Step { task, passed: 0, cut: task == 1 });
         }
-        words.note(Step { task: turns, passed: 2, cut: false });
-        words.note(Step { task: turns, passed: 2, cut: false });
+        note(Step { task: turns, passed: 2, cut: false });
+        note(Step { task: turns, passed: 2, cut: false });
         let mut text = String::new();
         words.say(&mut text);
         words.say(&mut text);

@@ -11,7 +11,7 @@
 
 use std::fmt;
 use std::mem;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::legend::Met;
 use super::paths::{Branch, Path, Walk};
@@ -138,7 +138,8 @@ pub(super) struct Pilot {
     to_cancel: Option<u64>,
     cancelled: Option<u64>,
     last: Option<Last>,
-    steps: Steps,
+    /// Shared, so that a process that ends in the run can say them.
+    steps: Arc<Mutex<Steps>>,
     points: u64,
     preemptions: u64,
     marks: Option<Vec<u32>>,
@@ -201,11 +202,20 @@ impl Pilot {
             to_cancel: None,
             cancelled: None,
             last: None,
-            steps: Steps::default(),
+            steps: Arc::default(),
             points: 0,
             preemptions: 0,
             marks: plan.marks.then(Vec::new),
         }
+    }
+
+    /// Has the pilot record the steps here, where there are none yet.
+    pub(super) fn recording_in(self, steps: Arc<Mutex<Steps>>) -> Pilot {
+        Pilot { steps, ..self }
+    }
+
+    fn steps(&self) -> MutexGuard<'_, Steps> {
+        self.steps.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Picks one of the ready tasks, of which there is at least one.
@@ -257,12 +267,13 @@ impl Pilot {
         }
     }
 
-    /// Records the turn of a task. `hash` is that of all that has happened in the run so far.
+    /// Records the turn of a task. `hash` is that of all that has happened in the run so far. If the
+    /// run has diverged, it is to end.
     pub(super) fn ran(&mut self, task: u64, passed: u32, stop: Stop, hash: u64) -> After {
         let step = Step { task, passed, cut: stop == Stop::Cut };
         let points = u64::from(passed) + u64::from(step.cut);
         self.last = Some(Last { task, stop });
-        self.steps.push(step);
+        self.steps().push(step);
         self.points += points;
         if let Some(marks) = &mut self.marks
             && marks.len() < MOST_MARKS
@@ -270,12 +281,19 @@ impl Pilot {
             marks.push(hash as u32);
         }
         match &mut self.chooser {
+            Chooser::Random(_) | Chooser::Guide(_) => {}
             Chooser::Pct(pct) => pct.ran(task, points, stop),
-            Chooser::Replay(replay) => replay.ran(step),
-            Chooser::Random(_) | Chooser::Guide(_) | Chooser::Path(_) => {}
-        }
-        if self.diverged().is_some() {
-            return After::End;
+            Chooser::Replay(replay) => {
+                replay.ran(step);
+                if replay.diverged.is_some() {
+                    return After::End;
+                }
+            }
+            Chooser::Path(walk) => {
+                if walk.lost().is_some() {
+                    return After::End;
+                }
+            }
         }
         if self.cancel.is_some() { self.look_at_the_stop(task, passed, stop) } else { After::GoOn }
     }
@@ -314,15 +332,20 @@ impl Pilot {
 
     /// Takes the record of the whole run.
     pub(super) fn finish(&mut self) -> Record {
-        let steps = self.steps.len();
+        let recorded = self.steps().clone();
+        let steps = recorded.len();
         let (diverged, branches) = match &mut self.chooser {
             Chooser::Replay(replay) => (replay.finish(steps), vec![]),
             Chooser::Path(walk) => walk.finish(steps),
             Chooser::Random(_) | Chooser::Pct(_) | Chooser::Guide(_) => (None, vec![]),
         };
-        let steps = mem::take(&mut self.steps);
         Record {
-            trace: Trace { steps, cancel: self.cancel, fault: self.fault, ..Trace::default() },
+            trace: Trace {
+                steps: recorded,
+                cancel: self.cancel,
+                fault: self.fault,
+                ..Trace::default()
+            },
             points: self.points,
             preemptions: self.preemptions,
             cancelled: self.cancelled,

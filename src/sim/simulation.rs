@@ -350,7 +350,7 @@ fn simulate<T>(
     simulated::set_silent(*is_quiet);
     random::seed_thread({ own }.any());
     World::create(world);
-    let pilot = Pilot::new(plan, { choices }.any());
+    let pilot = Pilot::new(plan, { choices }.any()).recording_in(desk.words.turns());
     let settings = (plan.is_steady, faults.clone());
     let turns_from = plan.turns_from;
     let course = Course::begin(Arc::clone(&desk), *limits, program, pilot, settings, turns_from);

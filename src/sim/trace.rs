@@ -68,9 +68,14 @@ pub(super) struct Steps {
 
 impl Steps {
     pub(super) fn push(&mut self, step: Step) {
-        self.put(step.task);
-        self.put(u64::from(step.passed) << 1 | u64::from(step.cut));
         self.count += 1;
+        let rest = u64::from(step.passed) << 1 | u64::from(step.cut);
+        if step.task | rest < 0x80 {
+            self.bytes.extend_from_slice(&[step.task as u8, rest as u8]);
+        } else {
+            self.put(step.task);
+            self.put(rest);
+        }
     }
 
     fn put(&mut self, mut number: u64) {

@@ -303,8 +303,14 @@ pub(crate) fn begin_wait_in_place() -> Result<bool, Cancelled> {
 /// Returns `true` if one look shows that the wait may begin. The operation has then been counted.
 #[inline(always)]
 fn may_go_on() -> bool {
+    may_go_on_despite::<0>()
+}
+
+/// Does what [`may_go_on`] does, whatever these flags of the thread say.
+#[inline(always)]
+fn may_go_on_despite<const FLAGS: u32>() -> bool {
     local::with(|local| {
-        if local.no_suspend.get() != 0 || thread::panicking() {
+        if local.no_suspend.get() & !FLAGS != 0 || thread::panicking() {
             return false;
         }
         // SAFETY: T4: the cell names the running task, which stays alive while it runs.
@@ -327,24 +333,16 @@ fn may_go_on() -> bool {
     })
 }
 
-/// Returns what [`may_go_on`] returns outside of a simulation. It removes the simulation's mark for
-/// the duration of that call. `may_go_on` is not split into two functions, because that adds
-/// instructions to its callers.
-fn may_go_on_in_spite_of_mark() -> bool {
-    let mark = local::with(|local| local.no_suspend.replace(0));
-    let may = may_go_on();
-    local::with(|local| local.no_suspend.set(mark));
-    may
-}
-
 #[inline(never)]
 #[track_caller]
 fn begin_wait_slowly() -> Result<(), Cancelled> {
     if !park::is_unrestricted() {
         // Each wait on a thread with a mark comes here, as in a simulation.
         let is_permitted = park::may_suspend();
-        park::refuse_if_no_suspend();
-        if is_permitted && may_go_on_in_spite_of_mark() {
+        if !park::is_only_simulated() {
+            park::refuse_if_no_suspend();
+        }
+        if is_permitted && may_go_on_despite::<{ u32::MAX }>() {
             return Ok(());
         }
     }

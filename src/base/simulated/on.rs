@@ -12,9 +12,8 @@
 //! - The *wall clock* of a simulation advances with the virtual time. It begins at [`BEGIN`] if
 //!   std's clock has been replaced, and otherwise at the machine's time when the first simulation of
 //!   the process began.
-//! - *Alarms* ring on the simulation's thread, in the order of their times. Alarms for the same
-//!   time ring in the order in which they were set. The scheduler calls [`ring_due`] outside of any
-//!   task.
+//! - *Alarms* are in a [module](super::alarms) of their own, as the [panics](super::untaken) are
+//!   that the program has not taken.
 //! - *Tasks* are numbered from 0 in each simulation, so that their numbers are the same in each
 //!   run. The numbers remain unique in the process by what is added to them ([`task_number`]).
 //! - The crate `ecru-sim-libc` replaces functions of libc. On a simulation's thread they show the
@@ -28,19 +27,17 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
-use std::mem::ManuallyDrop;
-use std::panic::{self, AssertUnwindSafe};
+use std::panic;
 use std::ptr;
 use std::rc::Rc;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::alarms::Alarms;
 use super::untaken::Held;
-use crate::base::alarm::Ring;
 use crate::base::drift::Drift;
-use crate::base::service::Key;
+use crate::base::sync::StaticU64;
 use crate::base::sync::atomic::Ordering;
-use crate::base::sync::{SpinGuard, SpinLock, StaticU64};
 use crate::base::{local, random};
 
 /// When simulations begin, by std's clock if the crate `ecru-sim-libc` replaces it: on 1 January
@@ -54,7 +51,7 @@ type HostOf = fn(*const ()) -> Option<Arc<str>>;
 pub(crate) struct Simulated {
     pub(super) held: Held,
     start: Cell<Instant>,
-    now: Cell<Instant>,
+    pub(super) now: Cell<Instant>,
     /// What the wall clock showed at the start, as the time since the epoch.
     wall_start: Cell<Duration>,
     /// The state of the generator behind [`entropy`].
@@ -70,8 +67,8 @@ pub(crate) struct Simulated {
     /// simulations.
     host_of: Cell<HostOf>,
     /// The clock of the alarm that rings.
-    ringing: Cell<Option<u16>>,
-    alarms: Arc<Alarms>,
+    pub(super) ringing: Cell<Option<u16>>,
+    pub(super) alarms: Arc<Alarms>,
     /// What the numbers of its tasks begin with.
     prefix: u64,
     tasks: Cell<u32>,
@@ -496,133 +493,4 @@ pub(crate) fn set_course(course: Rc<dyn Any>) {
 /// Returns the part of the layer that starts simulations, or `None` outside of simulations.
 pub(crate) fn course<T: 'static>() -> Option<Rc<T>> {
     with(|simulated| simulated.course.borrow().clone())??.downcast().ok()
-}
-
-/// The alarms of a simulation.
-pub(crate) struct Alarms {
-    queue: SpinLock<AlarmQueue>,
-}
-
-#[derive(Default)]
-struct AlarmQueue {
-    /// The alarms in the order of their virtual times and their numbers, and their clocks.
-    set: BTreeMap<Key, (u16, Weak<dyn Ring>)>,
-    /// Their virtual times by their numbers.
-    times: BTreeMap<u64, Instant>,
-    next: u64,
-}
-
-impl AlarmQueue {
-    fn take(&mut self, key: &Key) -> Option<(u16, Weak<dyn Ring>)> {
-        self.times.remove(&key.1);
-        self.set.remove(key)
-    }
-}
-
-impl Default for Alarms {
-    fn default() -> Alarms {
-        Alarms { queue: SpinLock::new(AlarmQueue::default()) }
-    }
-}
-
-impl Alarms {
-    fn lock(&self) -> SpinGuard<'_, AlarmQueue> {
-        self.queue.lock()
-    }
-
-    /// Sets an alarm for a time of the running code's clock. The key has that time.
-    pub(in crate::base) fn set(&self, due: Instant, what: Weak<dyn Ring>) -> Key {
-        (due, self.set_at(common_time(due), what))
-    }
-
-    /// Sets an alarm for a virtual time. Returns its number.
-    fn set_at(&self, time: Instant, what: Weak<dyn Ring>) -> u64 {
-        let clock = clock_here();
-        let mut queue = self.lock();
-        let number = queue.next;
-        queue.next += 1;
-        queue.set.insert((time, number), (clock, what));
-        queue.times.insert(number, time);
-        number
-    }
-
-    /// Takes an alarm back, unless it has rung.
-    pub(in crate::base) fn remove(&self, (_, number): &Key) {
-        let mut queue = self.lock();
-        let Some(&time) = queue.times.get(number) else { return };
-        let what = queue.take(&(time, *number));
-        drop(queue);
-        drop(what);
-    }
-
-    /// Changes the times of the alarms of a clock.
-    fn move_those_of(&self, clock: u16, moved: impl Fn(Instant) -> Instant) {
-        let mut queue = self.lock();
-        let own = queue.set.iter().filter(|(_, (other, _))| *other == clock);
-        for key in Vec::from_iter(own.map(|(key, _)| *key)) {
-            let Some(alarm) = queue.set.remove(&key) else { continue };
-            let time = moved(key.0);
-            queue.set.insert((time, key.1), alarm);
-            queue.times.insert(key.1, time);
-        }
-    }
-
-    /// Returns the time of the first alarm.
-    fn next(&self) -> Option<Instant> {
-        self.lock().set.first_key_value().map(|((due, _), _)| *due)
-    }
-
-    fn is_due(&self, now: Instant) -> bool {
-        self.next().is_some_and(|next| next <= now)
-    }
-
-    /// Takes the first alarm if its time has come, with its clock.
-    fn take_due(&self, now: Instant) -> Option<(u16, Weak<dyn Ring>)> {
-        let mut queue = self.lock();
-        let key = *queue.set.first_key_value().map(|(key, _)| key).filter(|key| key.0 <= now)?;
-        queue.take(&key)
-    }
-}
-
-impl fmt::Debug for Alarms {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Alarms").field("next", &self.next()).finish_non_exhaustive()
-    }
-}
-
-/// Returns the alarms of the current thread's simulation, or `None` outside of simulations.
-pub(in crate::base) fn alarms() -> Option<Arc<Alarms>> {
-    with(|simulated| Arc::clone(&simulated.alarms))
-}
-
-/// Returns the time of the simulation's first alarm, or `None` if no alarm is set.
-pub(crate) fn next_alarm() -> Option<Instant> {
-    with(|simulated| simulated.alarms.next())?
-}
-
-/// Rings `what` when the scheduler rings alarms the next time.
-pub(crate) fn ring_soon(what: Weak<dyn Ring>) {
-    with(|simulated| simulated.alarms.set_at(simulated.now.get(), what));
-}
-
-/// Rings the alarms whose time has come, also those that are set meanwhile.
-pub(crate) fn ring_due() {
-    let due = with(|simulated| {
-        let now = simulated.now.get();
-        simulated.alarms.is_due(now).then(|| (Arc::clone(&simulated.alarms), now))
-    });
-    let Some((alarms, now)) = due.flatten() else { return };
-    while let Some((clock, what)) = alarms.take_due(now) {
-        let Some(what) = what.upgrade() else { continue };
-        with(|simulated| simulated.ringing.set(Some(clock)));
-        // This may drop the last reference to `what`, and with it values of the user.
-        let rung = panic::catch_unwind(AssertUnwindSafe(|| {
-            what.ring();
-            drop(what);
-        }));
-        if let Err(payload) = rung {
-            let _ = ManuallyDrop::new(payload);
-        }
-    }
-    with(|simulated| simulated.ringing.set(None));
 }
