@@ -9,19 +9,22 @@
 //! The places are counted from 1 in the order in which the run passes them. The plan names one. All
 //! that happens before it is the same as in a run without a cancellation.
 
-use std::fmt;
-use std::mem;
+mod divergence;
+mod repeat;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::legend::Met;
 use super::paths::{Branch, Path, Walk};
-use super::strategy::{Pct, Random, Strategy, in_turn};
+use super::strategy::{Pct, Random, Strategy};
 use super::timeline::History;
 use super::trace::{Step, Steps, Trace};
 use super::turns::Turn;
 use crate::base::hash::HashMap;
 use crate::driver::{DrawnFault, Struck, Trouble};
 use crate::sched::{After, NextTurn, Runnable, Stop};
+pub use divergence::Divergence;
+use repeat::{Guide, Replay};
 
 /// A budget that no turn uses up. A task that computes may pass this many decision points before
 /// the others run.
@@ -354,211 +357,6 @@ impl Pilot {
             marks: self.marks.take().unwrap_or_default(),
             ..Record::default()
         }
-    }
-}
-
-/// The first difference between a run and the one that it was to repeat.
-///
-/// Its text names the turn and the task.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Divergence {
-    /// The turn, counted from 1.
-    step: u64,
-    what: Difference,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Difference {
-    /// The task was to run and could not.
-    NotReady { wanted: Step, ready: Vec<u64> },
-    /// The task did something else in its turn.
-    Other { wanted: Step, ran: Step },
-    /// The run ended before this turn.
-    Ended { wanted: Step },
-    /// The runs took the same turns, but the hash differs after this turn.
-    Hash { task: u64 },
-    /// There were fewer tasks to choose from.
-    Fewer { ready: usize },
-}
-
-impl Divergence {
-    /// Compares the hashes that two runs had after each step. `None` if they are the same.
-    pub(super) fn between(one: &Record, other: &Record) -> Option<Divergence> {
-        let both = one.marks.iter().zip(&other.marks);
-        let step = both.take_while(|(one, other)| one == other).count();
-        let (wanted, ran) = (one.trace.steps.iter().nth(step), other.trace.steps.iter().nth(step));
-        let what = match (wanted, ran) {
-            (None, None) => return None,
-            (Some(wanted), Some(ran)) if wanted != ran => Difference::Other { wanted, ran },
-            (Some(_), Some(ran)) if step < one.marks.len() && step < other.marks.len() => {
-                Difference::Hash { task: ran.task }
-            }
-            (Some(_), Some(_)) => return None,
-            (Some(wanted), None) => Difference::Ended { wanted },
-            (None, Some(ran)) => Difference::Hash { task: ran.task },
-        };
-        Some(Divergence { step: step as u64 + 1, what })
-    }
-
-    /// Returns the tasks that the text names.
-    pub(super) fn tasks(&self) -> Vec<u64> {
-        match &self.what {
-            Difference::NotReady { wanted, ready } => [&[wanted.task], &ready[..]].concat(),
-            Difference::Other { wanted, ran } => vec![wanted.task, ran.task],
-            Difference::Ended { wanted } => vec![wanted.task],
-            Difference::Hash { task } => vec![*task],
-            Difference::Fewer { .. } => vec![],
-        }
-    }
-
-    pub(super) fn fewer(step: u64, ready: usize) -> Divergence {
-        Divergence { step, what: Difference::Fewer { ready } }
-    }
-}
-
-impl fmt::Display for Divergence {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the run diverged at turn {}: ", self.step)?;
-        match &self.what {
-            Difference::NotReady { wanted, ready } => {
-                write!(
-                    f,
-                    "task #{} ran in the recorded run, and cannot run now (ready: ",
-                    wanted.task
-                )?;
-                for (place, task) in ready.iter().enumerate() {
-                    write!(f, "{}#{task}", if place == 0 { "" } else { ", " })?;
-                }
-                f.write_str(")")
-            }
-            Difference::Other { wanted, ran } if wanted.task != ran.task => {
-                write!(
-                    f,
-                    "task #{} ran in the recorded run, and task #{} ran now",
-                    wanted.task, ran.task
-                )
-            }
-            Difference::Other { wanted, ran } => {
-                write!(f, "task #{} ", wanted.task)?;
-                say_turn(f, *wanted)?;
-                f.write_str(" in the recorded run, and now ")?;
-                say_turn(f, *ran)
-            }
-            Difference::Ended { wanted } => {
-                write!(f, "task #{} ran in the recorded run, and the run is over now", wanted.task)
-            }
-            Difference::Hash { task } => {
-                write!(
-                    f,
-                    "task #{task} ran, and after it the virtual time or the outcome of an I/O operation was another one"
-                )
-            }
-            Difference::Fewer { ready } => {
-                write!(f, "only {ready} tasks could run, fewer than before")
-            }
-        }
-    }
-}
-
-fn say_turn(f: &mut fmt::Formatter<'_>, step: Step) -> fmt::Result {
-    let stop = if step.cut { "was preempted" } else { "waited, yielded or ended" };
-    write!(f, "{stop} after {} decision points", step.passed)
-}
-
-/// [`Strategy::Replay`].
-#[derive(Debug)]
-struct Replay {
-    steps: std::vec::IntoIter<Step>,
-    /// The step that is being taken.
-    wanted: Option<Step>,
-    at: u64,
-    diverged: Option<Divergence>,
-}
-
-impl Replay {
-    fn new(trace: &Trace) -> Replay {
-        let steps: Vec<Step> = trace.steps.iter().collect();
-        Replay { steps: steps.into_iter(), wanted: None, at: 0, diverged: None }
-    }
-
-    fn pick(&mut self, ready: &Runnable, last: Option<&Last>) -> Pick {
-        if self.diverged.is_some() {
-            return Pick { index: 0, budget: 0 };
-        }
-        self.wanted = self.steps.next();
-        self.at += 1;
-        let Some(wanted) = self.wanted else { return in_turn(cut_one(ready, last)) };
-        match ready.find(wanted.task) {
-            Some(index) => {
-                Pick { index, budget: if wanted.cut { wanted.passed } else { u32::MAX - 1 } }
-            }
-            None => {
-                let what = Difference::NotReady { wanted, ready: ready.ordinals().collect() };
-                self.diverged = Some(Divergence { step: self.at, what });
-                Pick { index: 0, budget: 0 }
-            }
-        }
-    }
-
-    fn ran(&mut self, ran: Step) {
-        if let Some(wanted) = self.wanted
-            && wanted != ran
-            && self.diverged.is_none()
-        {
-            self.diverged =
-                Some(Divergence { step: self.at, what: Difference::Other { wanted, ran } });
-        }
-    }
-
-    fn finish(&mut self, steps: u64) -> Option<Divergence> {
-        self.diverged.clone().or_else(|| {
-            let wanted = self.steps.next()?;
-            Some(Divergence { step: steps + 1, what: Difference::Ended { wanted } })
-        })
-    }
-}
-
-/// Returns the index of the task that ran last, if its turn was cut.
-fn cut_one(ready: &Runnable, last: Option<&Last>) -> Option<usize> {
-    let last = last.filter(|last| last.stop == Stop::Cut)?;
-    ready.find(last.task)
-}
-
-/// Takes those of the given steps whose tasks can run, in their order, and then continues without
-/// preemption.
-#[derive(Debug)]
-struct Guide {
-    steps: Arc<[Step]>,
-    at: usize,
-    /// Whether the last turn was limited by a step, so that its task goes on if no step is left.
-    holds: bool,
-    /// The tasks that have been ready.
-    seen: HashMap<u64, ()>,
-}
-
-impl Guide {
-    fn new(steps: Arc<[Step]>) -> Guide {
-        Guide { steps, at: 0, holds: false, seen: HashMap::default() }
-    }
-
-    fn pick(&mut self, ready: &Runnable, last: Option<&Last>) -> Pick {
-        self.seen.extend(ready.ordinals().map(|task| (task, ())));
-        while let Some(step) = self.steps.get(self.at) {
-            let index = ready.find(step.task);
-            if index.is_none() && !self.seen.contains_key(&step.task) {
-                // It has not been spawned yet, or will not be.
-                break;
-            }
-            self.at += 1;
-            if let Some(index) = index {
-                self.holds = step.cut;
-                return Pick { index, budget: if step.cut { step.passed } else { UNLIMITED } };
-            }
-            // Another task than the last one was to run.
-            self.holds = false;
-        }
-        let holds = mem::take(&mut self.holds);
-        in_turn(cut_one(ready, last).filter(|_| holds))
     }
 }
 
