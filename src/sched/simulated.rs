@@ -50,12 +50,12 @@ use crate::park::{Host, Intent, Single, Waiter};
 use crate::task::{self, CancelReason, Header, cancel};
 pub(super) use foreign::note_waker;
 use foreign::unpark;
-pub(super) use requests::decide;
 use requests::pierce;
 pub(crate) use requests::{
     cancel_through_shields, decision_point, end_waits, is_interfered_with, is_simulated,
     move_timers, settle,
 };
+pub(super) use requests::{decide, number};
 use words::has_ended;
 pub(crate) use words::parked_tasks;
 

@@ -87,6 +87,11 @@ pub(crate) unsafe fn spawn_local(task: *const Header, pool: *const ()) -> bool {
     };
     // Its `worker` stays null until it starts. The queue links it through its header, so no join
     // may start it from within another frame while it is queued.
+    #[cfg(feature = "sim")]
+    if worker.simulation.is_some() {
+        // SAFETY: T1, the caller's promise.
+        super::simulated::number(unsafe { &*task });
+    }
     // SAFETY: T1, the caller's promise.
     unsafe { worker.ready.push(task) };
     true
@@ -100,6 +105,8 @@ pub(crate) unsafe fn spawn_local(task: *const Header, pool: *const ()) -> bool {
 unsafe fn spread(worker: &Worker, task: *const Header) {
     #[cfg(feature = "sim")]
     if worker.simulation.is_some() {
+        // SAFETY: T1, the caller's promise.
+        super::simulated::number(unsafe { &*task });
         // SAFETY: T1, the caller's promise. Its `worker` stays null, as in `spawn_local`, so that
         // no join starts it out of turn.
         unsafe { worker.ready.push(task) };

@@ -30,6 +30,12 @@ pub(in crate::sched) fn decide(worker: &Worker) {
     }
 }
 
+/// Numbers a task that is being spawned. Otherwise a task would get its number when it is first
+/// named, and a run that describes its turns would number its tasks in another order.
+pub(in crate::sched) fn number(task: &Header) {
+    let _ = task.id();
+}
+
 /// Returns whether the current thread is the worker of a simulated run.
 pub(crate) fn is_simulated() -> bool {
     current().is_some_and(|worker| worker.simulation.is_some())
