@@ -65,7 +65,8 @@ pub(crate) fn called_at(captured: &Backtrace) -> Option<(Option<String>, String)
 fn call_in(frames: &[String]) -> Option<(Option<String>, String)> {
     let first = frames.iter().position(|frame| is_own(frame, ""))?;
     let is_foreign = |frame: &&String| {
-        let place = frame.split_once("\nat ").map_or("", |(_, place)| place);
+        // Those that catch panics have no lines, and lie between `serve` and its caller.
+        let Some((_, place)) = frame.split_once("\nat ") else { return true };
         let is_std = place.starts_with("/rustc/")
             || ["/library/std/", "/library/core/", "/library/alloc/"]
                 .iter()
@@ -224,6 +225,18 @@ mod tests {
         let call = (Some(String::from("TcpStream::read")), String::from("program/main.rs:7:5"));
         assert_eq!(call_in(&frames), Some(call));
         assert_eq!(call_in(&frames[..3]), None);
+        let serve = "<ecru::net::tcp_listener::TcpListener>::serve";
+        let frames = [
+            format!("accept\nat {OWN}/net/tcp_listener.rs:1:1"),
+            String::from("std::panicking::catch_unwind\nat /rustc/0/library/std/src/x.rs:1:1"),
+            String::from("__rust_try"),
+            String::from("std::panic::catch_unwind\nat /rustc/0/library/std/src/x.rs:1:1"),
+            format!("{serve}\nat {OWN}/net/tcp_listener.rs:1:1"),
+            String::from("program::answer\nat ./program/main.rs:9:5"),
+        ];
+        let call = (Some(String::from("TcpListener::serve")), String::from("program/main.rs:9:5"));
+        assert_eq!(call_in(&frames), Some(call));
+        assert_eq!(call_in(&[serve, "__rust_try", "program::answer"].map(String::from)), None);
     }
 
     #[test]
