@@ -10,6 +10,7 @@ use super::notes::Note;
 use super::pilot::Record;
 use super::timeline::{LastEvents, Timeline};
 use super::trace::Trace;
+use super::turns::TracedTurns;
 use crate::diag::Recorder;
 
 /// The result of a [`Simulation`](super::Simulation).
@@ -86,8 +87,8 @@ impl<T> Report<T> {
     }
 }
 
-/// Describes the run in one line, and its failure and the faults that it has drawn in the lines
-/// after that.
+/// Describes the run in one line, and its failure, the faults that it has drawn, its last events and
+/// its last turns in the lines after that.
 impl<T> fmt::Display for Report<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Report { seed, elapsed, steps, .. } = self;
@@ -102,7 +103,8 @@ impl<T> fmt::Display for Report<T> {
                 if let Failure::Diverged(divergence) = failure {
                     write!(f, "{}", legend(&self.record, divergence.tasks()))?;
                 }
-                write!(f, "{}{}", Faults(&self.record), LastEvents(&self.record))
+                write!(f, "{}{}", Faults(&self.record), LastEvents(&self.record))?;
+                write!(f, "{}", TracedTurns(&self.record, &self.trace))
             }
         }
     }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::drawn::Faults;
 use super::pilot::Record;
+use crate::base::hash::HashMap;
 use crate::driver::{Dropped, HostEvents, HostId, Incident, ROOT_NAME};
 
 /// The most events that a message shows.
@@ -14,7 +15,8 @@ const MOST: usize = 24;
 /// What has happened to the hosts of a run, in the order of virtual time:
 /// [`Report::timeline`](super::Report::timeline).
 ///
-/// Its text has a line for each event, with the virtual time and the host. The events are what
+/// Its text has a line for each event, with the virtual time and the host, and with the task that has
+/// done it unless that is the root. The events are what
 /// hosts have sent to each other and received, connections, faults, partitions, crashes and
 /// restarts, synced files, and what the program has [noted](super::note). What a host sends to
 /// itself is no event. The last event of a failed run is the failure.
@@ -57,6 +59,9 @@ pub struct TimelineEvent {
     /// The host that has done something, or to which something has happened. What concerns all
     /// hosts happens to `root`.
     pub host: Arc<str>,
+    /// The task that has done it, as messages name it: `#3 'client'` is the task with the number 3
+    /// and that name. `None` if it was not done by a task, as the arrival of a message.
+    pub task: Option<Arc<str>>,
     /// The host at the other end of what was sent, received, connected or cut.
     pub other: Option<Arc<str>>,
     /// What has happened.
@@ -86,6 +91,9 @@ impl Timeline {
             let line_break = if place == 0 { "" } else { "\n" };
             let TimelineEvent { host, text, .. } = event;
             write!(f, "{line_break}{:<times$}  {host:<hosts$}  {text}", time(event))?;
+            if let Some(task) = event.task.as_deref().filter(|task| *task != ROOT_TASK) {
+                write!(f, " (task {task})")?;
+            }
         }
         Ok(())
     }
@@ -119,6 +127,9 @@ impl fmt::Display for LastEvents<'_> {
     }
 }
 
+/// How messages name the root.
+const ROOT_TASK: &str = "#0 root";
+
 /// What a timeline is made of.
 #[derive(Debug)]
 pub(super) struct History {
@@ -134,6 +145,15 @@ impl Record {
         self.hosts.get(usize::from(number)).map_or(ROOT_NAME, |name| name)
     }
 
+    /// Returns the name of a task, as messages list it.
+    pub(super) fn task(&self, ordinal: u64) -> String {
+        match self.tasks.name_of(ordinal) {
+            Some(name) => format!("#{ordinal} '{}'", name.escape_debug()),
+            None if ordinal == 0 => String::from(ROOT_TASK),
+            None => format!("#{ordinal}"),
+        }
+    }
+
     /// Makes the timeline of the run.
     pub(super) fn timeline(&self) -> Timeline {
         let Some(history) = &self.history else { return Timeline::default() };
@@ -145,17 +165,23 @@ impl Record {
         let faults = self.drawn.iter().map(|struck| TimelineEvent {
             at: struck.at,
             host: name(HostId(struck.fault.host)),
+            task: None,
             other: struck.to.map(name),
             text: format!("fault: {}", Faults(self).what(struck)),
         });
+        let mut tasks: HashMap<u64, Arc<str>> = HashMap::default();
         let others = history.events.iter().map(|entry| {
+            let task = entry.task.map(|ordinal| {
+                let task = tasks.entry(ordinal).or_insert_with(|| Arc::from(self.task(ordinal)));
+                Arc::clone(task)
+            });
             let other = other_of(entry.what);
             let (host, other) = (name(entry.host), other.map(name));
             let at = entry.at.saturating_duration_since(history.start);
             let own = entry.text.map_or("", |text| &**text);
             let other_name = other.as_deref().unwrap_or_default();
             let text = text(entry.what, other_name, own, &history.notes);
-            TimelineEvent { at, host, other, text }
+            TimelineEvent { at, host, task, other, text }
         });
         // A fault comes before what follows from it.
         let mut events: Vec<TimelineEvent> = faults.chain(others).collect();

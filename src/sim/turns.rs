@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::legend::legend;
 use super::pilot::{Plan, Record};
 use super::strategy::Strategy;
 use super::trace::{Step, Trace};
@@ -56,7 +57,7 @@ impl fmt::Display for Turns<'_> {
             1 => f.write_str(" (another task went first at one place):")?,
             places => write!(f, " (another task went first at {places} places):")?,
         }
-        let tasks: Vec<String> = turns.iter().map(|turn| self.task(turn.step.task)).collect();
+        let tasks: Vec<String> = turns.iter().map(|turn| record.task(turn.step.task)).collect();
         let times: Vec<String> = turns.iter().map(|turn| format!("{:?}", turn.at)).collect();
         let wide = |texts: &[String]| texts.iter().map(|it| it.chars().count()).max().unwrap_or(0);
         let (time, task) = (wide(&times), wide(&tasks));
@@ -72,13 +73,46 @@ impl fmt::Display for Turns<'_> {
     }
 }
 
-impl Turns<'_> {
-    fn task(&self, ordinal: u64) -> String {
-        match self.0.tasks.name_of(ordinal) {
-            Some(name) => format!("#{ordinal} '{}'", name.escape_debug()),
-            None if ordinal == 0 => String::from("#0 root"),
-            None => format!("#{ordinal}"),
+/// The last turns of a run that was not repeated, as far as its trace tells them, and a legend of
+/// their tasks: after a line break. They are left out if the run is long and has a timeline, and if
+/// only the root has run.
+pub(super) struct TracedTurns<'r>(pub(super) &'r Record, pub(super) &'r Trace);
+
+impl fmt::Display for TracedTurns<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TracedTurns(record, trace) = *self;
+        let all = trace.steps.len();
+        let before = all.saturating_sub(MOST);
+        let steps: Vec<Step> = trace.steps.iter().skip(before as usize).collect();
+        let has_timeline = record.history.as_ref().is_some_and(|it| it.events.len() > 1);
+        if trace.steps.iter().all(|step| step.task == 0) || (has_timeline && before > 0) {
+            return Ok(());
         }
+        match before {
+            0 => f.write_str("\nturns:")?,
+            _ => write!(f, "\nthe last {MOST} turns, after {before} others:")?,
+        }
+        let tasks: Vec<String> = steps.iter().map(|step| record.task(step.task)).collect();
+        let wide = tasks.iter().map(|task| task.chars().count()).max().unwrap_or(0);
+        let mut passed = 0;
+        for (place, step) in steps.iter().enumerate() {
+            passed += u64::from(step.passed);
+            if step.cut && steps.get(place + 1).is_some_and(|next| next.task == step.task) {
+                // The task just went on.
+                passed += 1;
+                continue;
+            }
+            write!(f, "\n{:<wide$}  ", tasks[place])?;
+            match passed {
+                0 => {}
+                1 => f.write_str("passes a decision point, and ")?,
+                points => write!(f, "passes {points} decision points, and ")?,
+            }
+            f.write_str(if step.cut { "is preempted" } else { "waits, yields or ends" })?;
+            passed = 0;
+        }
+        let tasks: Vec<u64> = steps.iter().map(|step| step.task).collect();
+        write!(f, "{}", legend(record, tasks))
     }
 }
 

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::HostId;
+use crate::base::simulated;
+use crate::task;
 
 /// The most events that are kept, of which the last ones count.
 const MOST: usize = 1 << 18;
@@ -27,7 +29,7 @@ pub(crate) struct Journal {
 /// for all events of that time, and texts are kept beside the events.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
-    entries: VecDeque<(HostId, Incident)>,
+    entries: VecDeque<Noted>,
     /// The times, each with the number of its events.
     times: VecDeque<(Instant, u32)>,
     /// The texts of the events that have one, in their order.
@@ -36,11 +38,25 @@ pub(crate) struct Events {
     left_out: u64,
 }
 
+/// An event as it is kept.
+#[derive(Debug)]
+struct Noted {
+    host: HostId,
+    /// The number of the task that was running, plus 1, or 0 if there was none.
+    task: u32,
+    what: Incident,
+}
+
+// A run with many messages has room for them.
+const _: () = assert!(size_of::<Noted>() <= 24);
+
 /// An event of a host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry<'e> {
     pub(crate) at: Instant,
     pub(crate) host: HostId,
+    /// The number of the task that has done it. `None` if it has happened between two turns.
+    pub(crate) task: Option<u64>,
     pub(crate) what: &'e Incident,
     pub(crate) text: Option<&'e Arc<str>>,
 }
@@ -50,7 +66,7 @@ impl Events {
         if self.entries.len() == MOST {
             self.leave_out();
         }
-        self.entries.push_back((host, what));
+        self.entries.push_back(Noted { host, task: running_task(), what });
         match self.times.back_mut() {
             // There are fewer events than `u32::MAX`.
             Some((last, count)) if *last == at => *count += 1,
@@ -61,7 +77,7 @@ impl Events {
     /// Forgets the first event.
     fn leave_out(&mut self) {
         self.left_out += 1;
-        if self.entries.pop_front().is_some_and(|(_, what)| what.has_text()) {
+        if self.entries.pop_front().is_some_and(|noted| noted.what.has_text()) {
             self.texts.pop_front();
         }
         if let Some((_, count)) = self.times.front_mut() {
@@ -86,11 +102,18 @@ impl Events {
         let times = self.times.iter();
         let times = times.flat_map(|(at, count)| std::iter::repeat_n(*at, *count as usize));
         let mut texts = self.texts.iter();
-        times.zip(&self.entries).map(move |(at, (host, what))| {
+        times.zip(&self.entries).map(move |(at, Noted { host, task, what })| {
             let text = if what.has_text() { texts.next() } else { None };
-            Entry { at, host: *host, what, text }
+            let task = task.checked_sub(1).map(u64::from);
+            Entry { at, host: *host, task, what, text }
         })
     }
+}
+
+/// Returns what is kept of the running task.
+fn running_task() -> u32 {
+    task::current_header()
+        .map_or(0, |header| u32::try_from(simulated::shown_number(header.id()) + 1).unwrap_or(0))
 }
 
 /// What may happen to a host, or what it does.

@@ -75,9 +75,9 @@ fn sim_341_an_invariant_names_the_last_turn() {
         "{waits}"
     );
     let ends = broken_by(|| ());
-    assert!(ends.contains(begin) && ends.ends_with("it ended"), "{ends}");
+    assert!(ends.contains(begin) && ends.contains("it ended\n"), "{ends}");
     let yields = broken_by(|| ecru::yield_now().unwrap());
-    assert!(yields.contains(begin) && yields.ends_with("it yielded"), "{yields}");
+    assert!(yields.contains(begin) && yields.contains("it yielded\n"), "{yields}");
     let found = explore(Explore::Exhaustive { max_runs: 9 }, || {
         sim::invariant("never", || false);
     });
@@ -311,4 +311,100 @@ fn sim_343_a_long_trace_is_abbreviated() {
         command.env("ECRU_SIM_TRACE", "whole");
     };
     alone_with(test, whole, || unreachable!("this is the parent"));
+}
+
+/// - given: a run with several tasks, which is not repeated
+/// - when: it fails
+/// - then: its report lists the last turns of the tasks, with their names, and where the tasks were
+///   spawned; a run of the root alone has no such list
+#[test]
+fn sim_404_a_report_lists_the_turns() {
+    let text = Simulation::new(3).run(|| {
+        ecru::scope(|s| {
+            s.builder().name("waiter").spawn(|| Notify::new().wait());
+            s.builder().name("yields").spawn(|| (0..40).for_each(|_| ecru::yield_now().unwrap()));
+        });
+    });
+    let text = text.to_string();
+    assert!(text.contains("\nthe last 30 turns, after "), "{text}");
+    let turns: Vec<&str> = text.lines().filter(|line| line.starts_with("#2 'yields'  ")).collect();
+    assert!(turns.len() >= 10, "{text}");
+    assert!(turns.iter().all(|line| line.ends_with("waits, yields or ends")), "{text}");
+    assert!(text.contains("\ntask #2: 'yields', spawned at "), "{text}");
+    let few = Simulation::new(3).run(|| {
+        ecru::scope(|s| drop(s.builder().name("waiter").spawn(|| Notify::new().wait())));
+    });
+    let few = few.to_string();
+    assert!(few.contains("\nturns:\n#0 root      passes "), "{few}");
+    assert!(few.lines().any(|line| line.starts_with("#1 'waiter'  ")), "{few}");
+    let alone = Simulation::new(3).run(|| Notify::new().wait().is_ok()).to_string();
+    assert!(alone.contains("deadlock") && !alone.contains("turns"), "{alone}");
+}
+
+/// - given: a task that accepts connections inside `serve`
+/// - when: the run ends as a deadlock, and is repeated for its message
+/// - then: the tree and the list of turns name the place in the program
+#[test]
+fn sim_405_a_wait_inside_serve_has_its_place() {
+    fn program() {
+        let listener = ecru::net::TcpListener::bind("0.0.0.0:80").unwrap();
+        listener.serve(9, |_, _| Ok(())).unwrap();
+    }
+    let plan = Explore::Seeds { seeds: 0..1, strategy: Strategy::Random };
+    let text = explore(plan, program).unwrap_err().to_string();
+    let place = line_of("listener.serve(9,");
+    let waits = format!("waits to accept a connection on 0.0.0.0:80, at {place}");
+    let lines: Vec<&str> = text.lines().filter(|line| line.contains(&waits)).collect();
+    assert!(lines.iter().any(|line| line.starts_with("task #0, the root")), "{text}");
+    assert!(lines.iter().any(|line| line.contains("  #0 root  ")), "{text}");
+}
+
+/// - given: a file whose name is on the disk, and to which a host writes without a sync
+/// - when: the host loses its power, and what the file lacks then fails the run
+/// - then: the message says how many bytes of which file are lost
+#[test]
+fn sim_406_lost_bytes_of_a_file() {
+    use std::io::Write;
+    fn program() {
+        let host = sim::host("db", || {
+            let mut file = ecru::fs::OpenOptions::new().create(true).append(true).open("log")?;
+            ecru::fs::File::open(".")?.sync_all()?;
+            file.write_all(b"12345")?;
+            sleep(ms(1_000_000))?;
+            Ok(())
+        });
+        sleep(ms(1_000)).unwrap();
+        host.power_fail();
+        host.restart();
+        sleep(ms(1_000)).unwrap();
+        panic!("to see the message");
+    }
+    // The seed decides whether all bytes are lost.
+    let mut texts = (0..20).map(|seed| Simulation::new(seed).run(program).to_string());
+    let loses = |line: &str| {
+        line.contains("db    loses 5 bytes of '") && line.ends_with("/log' (not synced)")
+    };
+    let is_said = texts.any(|text| text.lines().any(loses));
+    assert!(is_said, "{}", Simulation::new(0).run(program));
+}
+
+/// - given: a task that spawns two others, and waits for the second one before any of them has run
+/// - when: the run fails, and is repeated for its message
+/// - then: the message lists the turns by the numbers that the tasks have in the failed run, and does
+///   not take the program for one that is not deterministic
+#[test]
+fn sim_407_a_message_does_not_number_the_tasks() {
+    let plan = Explore::Seeds { seeds: 0..4, strategy: Strategy::Random };
+    let found = explore(plan, || {
+        let never = Notify::new();
+        ecru::scope(|s| {
+            s.builder().name("first").spawn_daemon(|| never.wait());
+            s.builder().name("second").spawn(|| (sim::point(), sim::point())).join().unwrap();
+            panic!("on purpose");
+        });
+    });
+    let text = found.unwrap_err().to_string();
+    assert!(!text.contains("not deterministic"), "{text}");
+    assert!(text.contains("  #1 'first' ") && text.contains("  #2 'second' "), "{text}");
+    assert!(text.contains("waits for the end of task #2 'second'"), "{text}");
 }

@@ -191,8 +191,9 @@ fn sim_383_a_failure_shows_the_last_events() {
                 text.split_once("the last 24 events of the timeline, after ").expect(&text);
             let lines: Vec<&str> = timeline.lines().skip(1).take(24).collect();
             let last: Vec<&str> = lines[23].split_whitespace().collect();
-            assert_eq!(last, [at, host, "the", "run", "fails"], "{text}");
-            assert!(lines.iter().any(|line| line.ends_with("receiver  note: enough")), "{text}");
+            assert_eq!(last[..5], [at, host, "the", "run", "fails"], "{text}");
+            let enough = "receiver  note: enough (task #1)";
+            assert!(lines.iter().any(|line| line.ends_with(enough)), "{text}");
         }
         let last = found.timeline().events().last().unwrap().clone();
         assert_eq!((&*last.host, &*last.text), (host, "the run fails"));
@@ -248,4 +249,50 @@ fn sim_385_the_failing_step_is_on_its_host() {
         let fails = timeline.events().find(|event| event.text == "the run fails").unwrap();
         assert_eq!((fails.at, &*fails.host), (SECOND, "db"), "{report}");
     }
+}
+
+/// - given: named tasks and one without a name, of the program and of a host, that send messages
+/// - when: the timeline is shown
+/// - then: each event that a task has done names it, but for the root, and what arrives names none
+#[test]
+fn sim_403_the_timeline_names_the_tasks() {
+    let report = Simulation::new(1).run(|| {
+        sim::host("server", || {
+            TcpListener::bind("0.0.0.0:80")?.serve(10, |mut stream, _| {
+                stream.read_exact(&mut [0])?;
+                stream.write_all(b"ok")
+            })
+        });
+        sim::settle();
+        ecru::scope(|s| {
+            s.builder().name("a client").spawn(|| {
+                let mut stream = TcpStream::connect("server:80").unwrap();
+                stream.write_all(b"x").unwrap();
+                stream.read_exact(&mut [0; 2]).unwrap();
+                sim::note("answered");
+            });
+        });
+        sim::note("the end");
+    });
+    let timeline = report.timeline();
+    let lines: Vec<String> = timeline.to_string().lines().map(String::from).collect();
+    let done_by = |text: &str, task: Option<&str>| {
+        let is_it = |event: &&sim::TimelineEvent| event.text.starts_with(text);
+        let event = timeline.events().find(is_it).unwrap_or_else(|| panic!("{timeline}"));
+        assert_eq!(event.task.as_deref(), task, "{timeline}");
+        let line = lines.iter().find(|line| line.contains(text)).unwrap();
+        match task.filter(|task| *task != "#0 root") {
+            Some(task) => assert!(line.ends_with(&format!(" (task {task})")), "{line}"),
+            None => assert!(line.ends_with(&event.text), "{line}"),
+        }
+    };
+    done_by("starts", Some("#1"));
+    done_by("asks 'server' for a connection", Some("#2 'a client'"));
+    done_by("sends 1 byte to 'server'", Some("#2 'a client'"));
+    done_by("receives 1 byte from 'root'", None);
+    // The task that serves the connection.
+    done_by("sends 2 bytes to 'root'", Some("#3"));
+    done_by("note: answered", Some("#2 'a client'"));
+    done_by("note: the end", Some("#0 root"));
+    report.unwrap();
 }
