@@ -6,7 +6,7 @@ mod on_ecru;
 use std::path::Path;
 use std::process::Command;
 
-use crate::goals::Bound::{Absolute, SpeedAtLeast};
+use crate::goals::Bound::{Absolute, CostAtMost};
 use crate::goals::{ECRU, Goal, goal, time};
 use crate::harness::{Contender, Metric, Row, Sample, Unit};
 use crate::rows::Id;
@@ -17,6 +17,9 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 /// The round trips of each connection.
 const ROUNDS: usize = 1_000;
 
+/// The runs of a sample of shuttle.
+const RUNS: usize = 1_000;
+
 /// The clients of the task server, and the requests of each.
 #[cfg(feature = "sim")]
 const TASK_SERVER: (u64, u64) = (40, 20);
@@ -26,19 +29,23 @@ pub(crate) const ROWS: &[Id] = &[
     ("sim-step", None),
     ("sim-echo", Some(64)),
     ("sim-connections", Some(10_000)),
+    ("sim-lock", Some(50)),
+    ("sim-send", Some(50)),
     ("sim-task-server", None),
 ];
 
 /// The goals of the topic.
 pub(crate) const GOALS: &[Goal] = &[
     time("sim-step", Absolute(1_000.0), "a million steps a second"),
-    time("sim-echo-64", SpeedAtLeast(5.0, "turmoil"), "five times turmoil on the same echo"),
+    time("sim-echo-64", CostAtMost(1.5, "turmoil"), "1.5 times turmoil's time on the same echo"),
     goal(
         "sim-connections-10000",
         "bytes",
-        Absolute(65_536.0),
-        "10,000 connections with both ends and their tasks in 640 MB",
+        Absolute(4_800.0),
+        "what turmoil needs for a connection; the first page of a task's stack has 4,096 bytes",
     ),
+    time("sim-lock-50", CostAtMost(1.2, "shuttle"), "a short run in 0.13 ms"),
+    time("sim-send-50", CostAtMost(1.2, "shuttle"), "a short run in 0.06 ms"),
     goal(
         "sim-task-server",
         "real-for-virtual",
@@ -81,6 +88,26 @@ pub(crate) fn build(family: &str, number: Option<usize>) -> Option<Row> {
             contenders: with_turmoil(ecru(family, connections), connections, 0),
             note: "resident bytes with page tables: both ends and the server's task",
         },
+        ("sim-lock", Some(times)) => Row {
+            family: "sim-lock",
+            number,
+            title: format!("a simulated run of four tasks that lock a mutex {times} times each"),
+            cores: 1,
+            metrics: &[Metric::TIME],
+            contenders: with_shuttle(ecru(family, times), "lock", times),
+            note: "each of ecru's runs has a thread of its own, so that thread-locals are new",
+        },
+        ("sim-send", Some(times)) => Row {
+            family: "sim-send",
+            number,
+            title: format!(
+                "a simulated run of four tasks that send {times} values each to a fifth"
+            ),
+            cores: 1,
+            metrics: &[Metric::TIME],
+            contenders: with_shuttle(ecru(family, times), "send", times),
+            note: "each of ecru's runs has a thread of its own, so that thread-locals are new",
+        },
         ("sim-task-server", None) => Row {
             family: "sim-task-server",
             number,
@@ -107,17 +134,36 @@ fn with_turmoil(
     contenders
 }
 
-fn turmoil(connections: usize, rounds: usize) -> Sample {
+/// Adds the contender `shuttle`.
+fn with_shuttle(
+    mut contenders: Vec<Contender>,
+    what: &'static str,
+    times: usize,
+) -> Vec<Contender> {
+    let measure = move || {
+        let arguments = [String::from(what), RUNS.to_string(), times.to_string()];
+        let [seconds] = example("shuttle-runs", &arguments);
+        seconds * 1e9 / RUNS as f64
+    };
+    contenders.push(Contender::timed("shuttle", measure).note("`check_random`"));
+    contenders
+}
+
+/// Runs an example, which prints some numbers.
+fn example<const NUMBERS: usize>(name: &str, arguments: &[String]) -> [f64; NUMBERS] {
     let words = ["run", "--quiet", "--release", "--offline", "--package", "ecru-bench"];
-    let numbers = [connections.to_string(), rounds.to_string()];
     let mut command = Command::new("cargo");
     command.current_dir(Path::new(ROOT)).args(words);
-    command.args(["--example", "turmoil-echo", "--"]).args(numbers);
+    command.args(["--example", name, "--"]).args(arguments);
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let said = String::from_utf8_lossy(&output.stdout);
     let numbers: Vec<f64> = said.split_whitespace().map_while(|word| word.parse().ok()).collect();
-    let [seconds, bytes] = numbers[..] else { panic!("two numbers, not {said}") };
+    numbers.try_into().unwrap_or_else(|_| panic!("{NUMBERS} numbers, not {said}"))
+}
+
+fn turmoil(connections: usize, rounds: usize) -> Sample {
+    let [seconds, bytes] = example("turmoil-echo", &[connections.to_string(), rounds.to_string()]);
     match rounds {
         0 => vec![("bytes", bytes)],
         _ => vec![(Metric::TIME.name, seconds * 1e9 / (connections * rounds) as f64)],
@@ -129,6 +175,8 @@ fn ecru(family: &str, connections: usize) -> Vec<Contender> {
     let contender = match family {
         "sim-step" => Contender::timed(ECRU, on_ecru::step),
         "sim-echo" => Contender::timed(ECRU, move || on_ecru::echo(connections, ROUNDS)),
+        "sim-lock" => Contender::timed(ECRU, move || on_ecru::lock(connections)),
+        "sim-send" => Contender::timed(ECRU, move || on_ecru::send(connections)),
         "sim-connections" => Contender::sampled(ECRU, move || {
             vec![("bytes", on_ecru::bytes_per_connection(connections))]
         }),

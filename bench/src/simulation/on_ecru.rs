@@ -4,8 +4,10 @@ use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::time::Instant;
 
+use ecru::channel;
 use ecru::net::{TcpListener, TcpStream};
 use ecru::sim::{self, Simulation};
+use ecru::sync::Mutex;
 use task_server::server::Server;
 use task_server::stage::Stage;
 
@@ -32,6 +34,46 @@ pub(super) fn step() -> f64 {
         let report = simulation()
             .run(move || ecru::scope(|s| (0..TASKS).for_each(|_| drop(s.spawn(yields)))));
         report.result.expect("it cannot fail");
+    })
+}
+
+/// The tasks that lock or send in [`lock`] and [`send`].
+const SHORT_TASKS: usize = 4;
+
+/// Returns the nanoseconds of a run whose tasks lock a mutex this often each.
+pub(super) fn lock(times: usize) -> f64 {
+    run(&|| {
+        let number = Mutex::new(0);
+        ecru::scope(|s| {
+            for _ in 0..SHORT_TASKS {
+                s.spawn(|| (0..times).for_each(|_| *number.lock() += 1));
+            }
+        });
+        assert_eq!(*number.lock(), SHORT_TASKS * times);
+    })
+}
+
+/// Returns the nanoseconds of a run whose tasks send this many values each to the root.
+pub(super) fn send(times: usize) -> f64 {
+    run(&|| {
+        let (sender, receiver) = channel::unbounded();
+        ecru::scope(|s| {
+            for _ in 0..SHORT_TASKS {
+                let sender = sender.clone();
+                s.spawn(move || {
+                    (0..times).for_each(|number| sender.send(number).expect("it is received"));
+                });
+            }
+            drop(sender);
+            assert_eq!(receiver.iter().count(), SHORT_TASKS * times);
+        });
+    })
+}
+
+/// Returns the nanoseconds of a run of a program.
+fn run(program: &(dyn Fn() + Sync)) -> f64 {
+    nanoseconds_per_operation(|count| {
+        (0..count).for_each(|seed| Simulation::new(seed).run(program).unwrap());
     })
 }
 
