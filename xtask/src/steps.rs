@@ -179,9 +179,11 @@ fn of_sim(symbols: &str) -> impl Iterator<Item = &str> {
 pub(crate) fn ecosystem(root: &Path, tree: &Tree) -> Outcome {
     let mut cases = 0;
     let mut problems = vec![];
-    for (package, folder) in
-        [("ecru-ecosystem", "tests/ecosystem/examples/"), ("ecru-hyper", "crates/hyper/examples/")]
-    {
+    for (package, folder) in [
+        ("ecru-ecosystem", "tests/ecosystem/examples/"),
+        ("ecru-hyper", "crates/hyper/examples/"),
+        ("ecru-metrics", "crates/metrics/examples/"),
+    ] {
         let names = names(tree, folder);
         if names.is_empty() {
             problems.push(format!("there are no examples in {folder}"));
