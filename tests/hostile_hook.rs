@@ -166,6 +166,8 @@ fn a_hook_that_does_everything_it_should_not() {
                 INSTALLED.call_once(|| set_switch_hook(&Hostile).unwrap());
                 *ASLEEP.lock().unwrap() = Some(ecru::spawn(|| _ = ecru::sleep(ms(5))));
                 MISCHIEF.set(which);
+                // A task of the run itself is made under a lock, which the hook may need.
+                ecru::spawn(|| ()).join().unwrap();
                 let sum = ecru::scope(|s| {
                     let waits = s.spawn_local(|| receiver.recv().is_ok());
                     let children: Vec<_> = (0..10)

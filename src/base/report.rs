@@ -43,6 +43,15 @@ static PENDING: StaticU64 = StaticU64::new(0);
 /// The number of those reports whose callers have stopped waiting.
 static OVERDUE: StaticU64 = StaticU64::new(0);
 
+/// What is called with each report after it has been written.
+static OBSERVER: OnceLock<fn(&str)> = OnceLock::new();
+
+/// Calls a function with each later report, on the thread that has written it. Only the first such
+/// function is called. It must not panic.
+pub(crate) fn observe(observer: fn(&str)) {
+    let _ = OBSERVER.set(observer);
+}
+
 /// Writes one or several lines. Returns when they have been written, or after [`WRITE_LIMIT`].
 /// Never panics. Does nothing at the end of a simulation that has failed, where tasks are only
 /// cancelled.
@@ -50,26 +59,39 @@ pub(crate) fn say(text: impl Into<String>) {
     if simulated::is_silent() {
         return;
     }
-    // Relaxed: only the duration of this call depends on it.
-    say_by(print, text.into(), OVERDUE.load(Ordering::Relaxed) == 0);
+    say_by(print, text.into(), are_punctual(), true);
+}
+
+/// Writes a long text, as [`say`] does, without telling the observer.
+pub(crate) fn show(text: impl Into<String>) {
+    if !simulated::is_silent() {
+        say_by(print, text.into(), are_punctual(), false);
+    }
+}
+
+/// Returns whether no report is overdue.
+fn are_punctual() -> bool {
+    // Relaxed: only the duration of a call depends on it.
+    OVERDUE.load(Ordering::Relaxed) == 0
 }
 
 /// Writes a text, as [`say`] does, for a process that is about to be aborted. It is written without
 /// the lock of standard error, which may be held, and past the output that a test runner captures,
 /// which would be lost.
 pub(crate) fn last_words(text: impl Into<String>) {
-    say_by(print_raw, text.into(), true);
+    say_by(print_raw, text.into(), true, false);
 }
 
-/// Writes a text. `waits` says whether the caller waits until it is written.
-fn say_by(print: fn(String), text: String, waits: bool) {
-    simulated::aside(|| say_aside(print, text, waits));
+/// Writes a text. `waits` says whether the caller waits until it is written, and `is_observed`
+/// whether the observer is told.
+fn say_by(print: fn(String), text: String, waits: bool, is_observed: bool) {
+    simulated::aside(|| say_aside(print, text, waits, is_observed));
 }
 
-fn say_aside(print: fn(String), text: String, waits: bool) {
+fn say_aside(print: fn(String), text: String, waits: bool, is_observed: bool) {
     let left = Arc::new(AtomicBool::new(false));
     let (open, closed) = mpsc::channel::<()>();
-    let writer = hand_over(print, text, {
+    let writer = hand_over(print, text, is_observed, {
         let left = Arc::clone(&left);
         move || {
             if left.swap(true, Ordering::AcqRel) {
@@ -79,8 +101,10 @@ fn say_aside(print: fn(String), text: String, waits: bool) {
         }
     });
     if waits && closed.recv_timeout(WRITE_LIMIT) != Err(RecvTimeoutError::Timeout) {
-        // The thread has written the text, and ends.
-        let _ = writer.map(thread::JoinHandle::join);
+        // The thread has written the text, and ends, unless it tells the observer.
+        if !is_observed || OBSERVER.get().is_none() {
+            let _ = writer.map(thread::JoinHandle::join);
+        }
         return;
     }
     OVERDUE.fetch_add(1, Ordering::Relaxed);
@@ -103,6 +127,7 @@ pub(crate) fn flush() {
 fn hand_over(
     print: fn(String),
     text: String,
+    is_observed: bool,
     finally: impl FnOnce() + Send + 'static,
 ) -> Option<thread::JoinHandle<()>> {
     /// Counts a report until it is dropped. It is dropped even if no thread could be started.
@@ -121,8 +146,17 @@ fn hand_over(
         return None;
     }
     let write = move || {
-        let pending = pending;
+        let mut pending = pending;
+        let observer = OBSERVER.get().filter(|_| is_observed);
+        let copy = observer.map(|_| text.clone());
         print(text);
+        // The caller goes on: what observes may block. `flush` waits for it.
+        if let Some(finally) = pending.0.take() {
+            finally();
+        }
+        if let (Some(observer), Some(text)) = (observer, copy) {
+            observer(&text);
+        }
         drop(pending);
     };
     thread::Builder::new().name(String::from("ecru-report")).spawn(write).ok()

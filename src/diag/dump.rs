@@ -164,7 +164,7 @@ fn opening_of(header: &Header) -> Option<Opening> {
 /// Returns the task that runs on a worker which has not answered.
 pub(crate) fn running_on(pool: &Pool, worker: usize) -> Option<BusyTask> {
     let seen = inspect::seen_on(pool, worker)?;
-    (!is_own(seen.spawned_at)).then(|| BusyTask::new(seen))
+    (!task::is_hidden_place(seen.spawned_at)).then(|| BusyTask::new(seen))
 }
 
 /// Spawns a task into the run that can start only on the given worker, begins even if it is
@@ -183,26 +183,11 @@ where
     let core = unsafe { run.cast::<ScopeCore>().as_ref() }?;
     let options = Options { always_begins: true, ..Options::default() };
     pool.counts.hidden.fetch_add(1, Ordering::Relaxed);
-    let task = core.allocate(Plain(body), options, here());
+    let task = core.allocate(Plain(body), options, task::hidden_place());
     // SAFETY: T1: the task is new. It is counted, so the run does not end before it.
     unsafe { sched::spawn_on(pool, worker, task) };
     // SAFETY: T2: this is the handle's reference.
     Some(unsafe { JoinHandle::new(task) })
-}
-
-/// Returns the spawn location of hidden tasks, which distinguishes them from the program's tasks.
-fn here() -> &'static Location<'static> {
-    Location::caller()
-}
-
-/// Returns whether a task is a hidden one.
-pub(super) fn is_hidden(header: &Header) -> bool {
-    is_own(header.spawned_at())
-}
-
-/// Returns whether a place is that of a hidden task's spawn.
-pub(super) fn is_own(place: &Location<'_>) -> bool {
-    place.file() == file!()
 }
 
 /// Makes the answer of a worker. Runs in a hidden task.
@@ -218,7 +203,7 @@ fn describe(asked: Task, progress: &AtomicU32) -> Answer {
     let (mut started, mut unstarted) = (Vec::new(), Vec::new());
     let uncounted = inspect::inspect(|header, doing| {
         progress.fetch_add(1, Ordering::Relaxed);
-        if is_hidden(header) {
+        if task::is_hidden(header) {
             return;
         }
         let mut info = TaskInfo::new(header);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 pub use self::histogram::Histogram;
 use super::ask::ask;
-use super::dump::{is_hidden, running_on};
+use super::dump::running_on;
 use super::record::delays;
 use crate::base::sync::atomic::{AtomicU32, Ordering};
 use crate::coroutine::StackStatistics;
@@ -132,7 +132,7 @@ pub(crate) fn measure(pool: &Arc<Pool>) -> Metrics {
         *metrics.waiting.entry("the item that it begins with").or_default() += 1;
     });
     let count = move |_, _: &AtomicU32| {
-        census::census(is_hidden, |header| asker == Some(TaskId::of(header)))
+        census::census(task::is_hidden, |header| asker == Some(TaskId::of(header)))
     };
     for (worker, answer) in ask(pool, count).unwrap_or_default().into_iter().enumerate() {
         let Some(answer) = answer else {

@@ -55,7 +55,7 @@ impl Ring for Dumper {
             // A panic must not keep later signals from making dumps. The hook reports it.
             let dump = || format!("{:#}", dump_with_leaks(&self.pool));
             let made = panic::catch_unwind(AssertUnwindSafe(dump));
-            report::say(match made {
+            report::show(match made {
                 Ok(text) => format!("ecru: {text}"),
                 Err(_) => String::from("ecru: the dump has failed"),
             });

@@ -497,8 +497,10 @@ fn spawn_here<U>(
     // SAFETY: S5: the run's scope is withdrawn under this lock, after its last child.
     let core = unsafe { published.cast::<ScopeCore>().as_ref() }?;
     let (task, handle) = new(core);
-    // In a simulation, other tasks may run in the call below.
+    // In a simulation, other tasks may run in the call below. The hook may spawn, too.
     drop(published);
+    // SAFETY: T1: no other thread knows the task yet.
+    unsafe { task::announce(task) };
     // SAFETY: T1: the task is new. It is counted, so the run does not end before it.
     let queued = unsafe { sched::spawn(task, Arc::as_ptr(pool).cast()) };
     debug_assert!(queued, "the current thread is a worker of this pool");
@@ -520,6 +522,10 @@ pub(super) fn spawn_into<U>(
     let core = unsafe { published.cast::<ScopeCore>().as_ref() }?;
     task::hear_of_hook();
     let (task, handle) = new(core);
+    // The hook may spawn.
+    drop(published);
+    // SAFETY: T1: no other thread knows the task yet.
+    unsafe { task::announce(task) };
     // SAFETY: T1: the task is new. It is counted, so the run does not end before it.
     unsafe { sched::Remote::new(pool).spawn(task) };
     Some(handle)

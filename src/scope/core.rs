@@ -167,13 +167,15 @@ impl ScopeCore {
         B: Body,
     {
         let task = self.allocate(body, options, at);
+        // SAFETY: T1: no other thread knows the task yet.
+        unsafe { task::announce(task) };
         // SAFETY: T1: the task is new, and its queue reference is given away here.
         unsafe { self.queue(task, start) };
         // SAFETY: T2: this is the handle's reference.
         unsafe { JoinHandle::new(task) }
     }
 
-    /// Counts a new child and allocates its box.
+    /// Counts a new child and allocates its box. The caller announces it before it is queued.
     #[inline(always)]
     pub(crate) fn allocate<B: Body>(
         &self,
@@ -196,13 +198,16 @@ impl ScopeCore {
         start: Start,
     ) -> JoinHandle<'scope, P::Output> {
         let task = self.allocate_future(body, options, at);
+        // SAFETY: T1: no other thread knows the task yet.
+        unsafe { task::announce(task) };
         // SAFETY: T1: the task is new, and its queue reference is given away here.
         unsafe { self.queue(task, start) };
         // SAFETY: T2: this is the handle's reference.
         unsafe { JoinHandle::new(task) }
     }
 
-    /// Counts a new child whose work is a future, and allocates its box.
+    /// Counts a new child whose work is a future, and allocates its box. The caller announces it
+    /// before it is queued.
     pub(crate) fn allocate_future<P: PolledBody>(
         &self,
         body: P,
@@ -239,12 +244,7 @@ impl ScopeCore {
         let (daemon, extra) = (options.daemon, options.extra);
         let header = Header::new(vtable, scope, group, self.bindings, begins, daemon, extra, at);
         // SAFETY: K1: the parent node is in this core, which waits for the task.
-        let task = unsafe { Header::boxed(room, header) };
-        if task::is_hooked() {
-            // SAFETY: T1: no other thread knows the task yet.
-            unsafe { task::inherit(task) };
-        }
-        task
+        unsafe { Header::boxed(room, header) }
     }
 
     /// Counts a daemon. Cold, because few scopes have daemons.

@@ -216,6 +216,8 @@ impl ScopeCore {
         // The task begins even if it is cancelled, so that an item that was taken is not lost.
         let options = Options { always_begins: true, ..Options::default() };
         let task = self.allocate(WhenBody { slot, make }, options, Location::caller());
+        // SAFETY: T1: no other thread knows the task yet.
+        unsafe { task::announce(task) };
         // SAFETY: T1: the task is new. S5: the source is `Send` and lives as long as the scope, and
         // the slot belongs to the task.
         unsafe { self.begin_when(task, Box::new(source), slot_of_panics, any::type_name::<S>()) };

@@ -12,9 +12,10 @@ use super::busy::{self, Labelled};
 use super::cancel::{self, CancelNode};
 use super::current::FIRST_ALLOWANCE;
 use super::current::{self, TaskId};
+use super::observer::{self, Ending};
 use super::polled::{PollTable, UNPOLLED};
 use super::result::Failure;
-use super::switch_hook::Kept;
+use super::switch_hook::{Kept, is_hooked};
 use crate::base::blocks;
 use crate::base::list::Link;
 use crate::base::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -120,6 +121,8 @@ pub(crate) struct Extra {
     /// What the switch hook keeps for the task until it starts.
     pub(crate) kept: Kept,
     pub(crate) labelled: Labelled,
+    /// A call of the observer has spawned the task.
+    pub(super) is_unobserved: bool,
 }
 
 /// The head of every task's box. See [`crate::task`] for the owners of its fields.
@@ -467,6 +470,9 @@ impl Header {
         let header = unsafe { &*this };
         // SAFETY: T1: the task owns its stage until it announces the result.
         unsafe { (header.vtable.discard)(this) };
+        if is_hooked() {
+            observer::ended(header, Ending::Panicked);
+        }
         // This keeps `announce` from releasing the reference early.
         header.has_fiber.set(true);
         // SAFETY: T1: the task owns its stage, which was discarded just now.

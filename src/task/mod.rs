@@ -158,6 +158,7 @@ mod header;
 mod holders;
 mod limits;
 mod locals;
+mod observer;
 mod panics;
 mod polled;
 mod result;
@@ -168,6 +169,7 @@ pub use cancel::{CancelReason, Cancelled};
 pub use current::{Task, TaskId, checkpoint, current, is_cancelled};
 pub use limits::deadline;
 pub use locals::LocalKey;
+pub use observer::{Ending, ObservedTask, TaskObserver, TaskObserverTaken, set_task_observer};
 pub use switch_hook::{LeaveReason, SwitchHook, SwitchHookTaken, set_switch_hook};
 
 pub(crate) use busy::{Board, SeenTask, label, label_root, note, note_again, note_none, noted};
@@ -183,6 +185,7 @@ pub(crate) use header::{
 };
 pub(crate) use holders::describe_holders;
 pub(crate) use limits::{expire_limits, nearest_fixed_deadline, note_expired_limits};
+pub(crate) use observer::{hidden_place, is_hidden, is_hidden_place};
 #[cfg(feature = "sim")]
 pub(crate) use panics::is_passed_on;
 pub(crate) use panics::{
@@ -190,5 +193,5 @@ pub(crate) use panics::{
 };
 pub(crate) use polled::{PendingEntry, Polled, PolledBody};
 pub(crate) use result::{Body, Failure, TaskBox, Work, drop_quietly, dropped};
-pub(crate) use switch_hook::{Kept, hear_of_hook, hook_thread, inherit, is_hooked};
+pub(crate) use switch_hook::{Kept, announce, hear_of_hook, hook_thread, is_hooked};
 pub(crate) use unseen::drop_unseen;

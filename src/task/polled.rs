@@ -42,8 +42,9 @@ use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 
 use super::current::{deliver, reach};
 use super::header::Header;
+use super::observer::{self, Ending};
 use super::result::{Failure, Stage, TaskBox, Work, drop_quietly};
-use super::switch_hook::Kept;
+use super::switch_hook::{Kept, is_hooked};
 use crate::base::list::Link;
 use crate::base::sync::atomic::Ordering;
 
@@ -166,6 +167,9 @@ impl<P: PolledBody> TaskBox<Polled<P>> {
         };
         let result = drop_body(polled, polled_once);
         let panicked = matches!(result, Err(Failure::Panicked(_)));
+        if is_hooked() {
+            observer::ended(header, Ending::of(&result));
+        }
         // SAFETY: T1: the running task still owns its stage. The future has been dropped, and the
         // rest needs no drop.
         unsafe { Self::put(this, Stage::Ended(result)) };

@@ -9,6 +9,8 @@ use std::panic::{self, AssertUnwindSafe};
 use std::ptr::{self, NonNull};
 
 use super::header::Header;
+use super::observer::{self, Ending};
+use super::switch_hook::is_hooked;
 use super::unseen;
 use crate::base::blocks;
 
@@ -71,6 +73,10 @@ impl<B: Body> TaskBox<B> {
         // SAFETY: T2: the running task holds a reference.
         let result = if unsafe { &*this }.begins() { body.run() } else { Err(dropped(body)) };
         let panicked = matches!(result, Err(Failure::Panicked(_)));
+        if is_hooked() {
+            // SAFETY: T2: the running task holds a reference.
+            observer::ended(unsafe { &*this }, Ending::of(&result));
+        }
         // SAFETY: T1: the running task still owns its stage.
         unsafe { Self::put(this, Stage::Ended(result)) };
         // SAFETY: T3: the result is stored and this is the task's own stack.

@@ -36,11 +36,12 @@ use std::panic::{self, AssertUnwindSafe};
 use std::ptr::{self, NonNull};
 
 use super::header::Header;
+use super::observer;
 use super::result::drop_quietly;
 use crate::base::local;
 use crate::base::record;
-use crate::base::sync::StaticPtr;
 use crate::base::sync::atomic::Ordering;
+use crate::base::sync::{StaticPtr, StaticU64};
 use crate::park;
 
 /// The reason why a thread stops running a task's code: see [`SwitchHook::leave`].
@@ -178,6 +179,7 @@ pub fn set_switch_hook<H: SwitchHook>(hook: &'static H) -> Result<(), SwitchHook
     // Release: a thread that sees the pointer sees the table.
     match HOOK.compare_exchange(ptr::null_mut(), table, Ordering::Release, Ordering::Relaxed) {
         Ok(_) => {
+            FLAGS.fetch_or(u64::from(CALLS_HOOK), Ordering::Relaxed);
             hear_of_hook();
             Ok(())
         }
@@ -222,7 +224,7 @@ fn table() -> Option<&'static Table> {
 }
 
 /// Runs a call of the hook, under `no_suspend`. A panic is caught.
-fn guarded<R>(call: impl FnOnce() -> R) -> Option<R> {
+pub(super) fn guarded<R>(call: impl FnOnce() -> R) -> Option<R> {
     match panic::catch_unwind(AssertUnwindSafe(|| park::no_suspend(call))) {
         Ok(value) => Some(value),
         Err(payload) => {
@@ -407,8 +409,16 @@ fn as_no_task(call: impl FnOnce()) {
 const CALLS_HOOK: u8 = 1;
 /// The flag of a thread that has a recorder.
 const RECORDS: u8 = 2;
+/// The flag of a thread that calls the observer.
+const OBSERVED: u8 = 4;
+/// The flag of a thread that is inside a call of the observer.
+const INSIDE: u8 = 8;
 
-/// Returns whether this thread has anything to do at a switch: it calls the hook, or has a recorder.
+/// The flags that all threads are to have, once they have heard of it.
+static FLAGS: StaticU64 = StaticU64::new(0);
+
+/// Returns whether this thread has anything to do at a switch: it calls the hook or the observer, or
+/// has a recorder.
 /// It returns `false` until the thread has heard of the hook.
 #[inline(always)]
 pub(crate) fn is_hooked() -> bool {
@@ -425,12 +435,43 @@ fn set_flag(flag: u8) {
     local::with(|local| local.hooked.set(local.hooked.get() | flag));
 }
 
-/// Checks whether a hook has been installed. The module says which threads call this, and when.
+/// Checks whether a hook or an observer has been installed. The module says which threads call this,
+/// and when.
 #[inline]
 pub(crate) fn hear_of_hook() {
-    if !HOOK.load(Ordering::Relaxed).is_null() {
-        set_flag(CALLS_HOOK);
+    // Relaxed: a thread with a flag finds the hook by an acquiring load, or does not call it yet.
+    let flags = FLAGS.load(Ordering::Relaxed);
+    if flags != 0 {
+        set_flag(flags as u8);
     }
+}
+
+/// Makes all threads call the observer, once they have heard of it.
+pub(super) fn observe_from_now_on() {
+    FLAGS.fetch_or(u64::from(OBSERVED), Ordering::Relaxed);
+    hear_of_hook();
+}
+
+/// Returns whether an observer has been installed, on any thread.
+#[inline]
+pub(super) fn is_observed() -> bool {
+    FLAGS.load(Ordering::Relaxed) & u64::from(OBSERVED) != 0
+}
+
+/// Runs a call of the observer, unless this thread is inside one already.
+pub(super) fn inside<R>(call: impl FnOnce() -> R) -> Option<R> {
+    struct Over;
+    impl Drop for Over {
+        fn drop(&mut self) {
+            local::with(|local| local.hooked.set(local.hooked.get() & !INSIDE));
+        }
+    }
+    if local::with(|local| local.hooked.get()) & INSIDE != 0 {
+        return None;
+    }
+    set_flag(INSIDE);
+    let _over = Over;
+    Some(call())
 }
 
 /// Makes this thread do what belongs to a switch, because it has a recorder. The flag stays: without
@@ -439,22 +480,38 @@ pub(crate) fn hook_thread() {
     set_flag(RECORDS);
 }
 
-/// Asks the hook for the initial data of a new task, and tells the recorder of the task.
+/// Tells the hook, the recorder and the observer of a new task, before it is queued. No lock may be
+/// held, because the hook may spawn.
+///
+/// # Safety
+/// T1: the task is new, and only the caller knows it.
+#[inline(always)]
+pub(crate) unsafe fn announce(task: *const Header) {
+    if is_hooked() {
+        // SAFETY: T1, by this function's contract.
+        unsafe { inherit(task) };
+    }
+}
+
+/// Asks the hook for the initial data of a new task, and tells the recorder and the observer of the
+/// task.
 ///
 /// # Safety
 /// T1: the task is new, and only the caller knows it.
 #[cold]
 #[inline(never)]
-pub(crate) unsafe fn inherit(task: *const Header) {
+unsafe fn inherit(task: *const Header) {
     // SAFETY: T1, by this function's contract.
     let header = unsafe { &*task };
     record::with(|ring| ring.spawn(header.id(), header.spawned_at()));
+    let is_unobserved = is_observed() && !observer::spawned(header);
     let kept = Kept::from_hook();
-    if kept.0.get().is_null() {
+    if kept.0.get().is_null() && !is_unobserved {
         return;
     }
     // SAFETY: T1, by this function's contract.
     let extra = unsafe { &raw mut (*task.cast_mut()).extra };
     // SAFETY: T1, by this function's contract.
-    unsafe { &mut *extra }.get_or_insert_default().kept = kept;
+    let extra = unsafe { &mut *extra }.get_or_insert_default();
+    (extra.kept, extra.is_unobserved) = (kept, is_unobserved);
 }

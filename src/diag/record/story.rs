@@ -6,7 +6,7 @@ use std::panic::Location;
 
 use crate::base::hash::HashMap;
 use crate::base::record::{self, Event, Kind, Rings, Subject};
-use crate::diag::dump::is_own;
+use crate::task::is_hidden_place;
 
 /// A place in the program.
 pub(super) type Place = &'static Location<'static>;
@@ -179,7 +179,9 @@ impl Telling {
 
     fn add(&mut self, event: Event) {
         let Event { worker, at, task, .. } = event;
-        if event.place.is_some_and(is_own) && matches!(event.kind, Kind::Spawn | Kind::Start) {
+        if event.place.is_some_and(is_hidden_place)
+            && matches!(event.kind, Kind::Spawn | Kind::Start)
+        {
             self.own.insert(task);
         }
         if self.own.contains(&task) {

@@ -7,6 +7,8 @@ use super::{CancelReason, Cancelled};
 use crate::base::record;
 use crate::base::sync::atomic::Ordering;
 use crate::base::sync::{SpinLock, epoch};
+use crate::task::observer::Request;
+use crate::task::switch_hook::is_observed;
 use crate::task::{Header, is_hooked};
 
 /// Makes sure that requests reach the node: links it and the nodes above it that are not linked.
@@ -146,9 +148,10 @@ pub(crate) fn cancel(node: &CancelNode, reason: CancelReason) -> bool {
     // The lock is taken before the flag is set: see `link`.
     let guard = node.lock_children();
     let first = node.flag(reason, false);
+    let mut request = None;
     let hooks = if first {
-        if is_hooked() {
-            record_request(node, reason);
+        if is_hooked() || is_observed() {
+            request = record_request(node, reason);
         }
         visit(node, guard, reason)
     } else {
@@ -157,15 +160,20 @@ pub(crate) fn cancel(node: &CancelNode, reason: CancelReason) -> bool {
     };
     epoch::advance();
     run_hooks(hooks);
+    if let Some(request) = request {
+        request.tell();
+    }
     first
 }
 
-/// Tells the recorder of a request. The node is locked.
+/// Tells the recorder of a request. Returns what the observer is to be told later, because the node
+/// is locked.
 #[cold]
-fn record_request(node: &CancelNode, reason: CancelReason) {
+fn record_request(node: &CancelNode, reason: CancelReason) -> Option<Request> {
     // SAFETY: K2: as in `notify`, which is called for this node next.
     let owner = unsafe { node.owner.get().as_ref() };
     record::with(|ring| ring.cancel(owner.map_or(0, Header::id), reason.text()));
+    Request::new(owner, reason)
 }
 
 /// Cancels the innermost shield around the code below a node, unless a request has reached the code
