@@ -15,7 +15,7 @@ use super::current::{self, TaskId};
 use super::observer::{self, Ending};
 use super::polled::{PollTable, UNPOLLED};
 use super::result::Failure;
-use super::switch_hook::{Kept, is_hooked};
+use super::switch_hook::{Kept, calls_observer};
 use crate::base::blocks;
 use crate::base::list::Link;
 use crate::base::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -470,7 +470,7 @@ impl Header {
         let header = unsafe { &*this };
         // SAFETY: T1: the task owns its stage until it announces the result.
         unsafe { (header.vtable.discard)(this) };
-        if is_hooked() {
+        if calls_observer() {
             observer::ended(header, Ending::Panicked);
         }
         // This keeps `announce` from releasing the reference early.

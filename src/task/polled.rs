@@ -44,7 +44,7 @@ use super::current::{deliver, reach};
 use super::header::Header;
 use super::observer::{self, Ending};
 use super::result::{Failure, Stage, TaskBox, Work, drop_quietly};
-use super::switch_hook::{Kept, is_hooked};
+use super::switch_hook::{Kept, calls_observer};
 use crate::base::list::Link;
 use crate::base::sync::atomic::Ordering;
 
@@ -167,7 +167,7 @@ impl<P: PolledBody> TaskBox<Polled<P>> {
         };
         let result = drop_body(polled, polled_once);
         let panicked = matches!(result, Err(Failure::Panicked(_)));
-        if is_hooked() {
+        if calls_observer() {
             observer::ended(header, Ending::of(&result));
         }
         // SAFETY: T1: the running task still owns its stage. The future has been dropped, and the

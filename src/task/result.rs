@@ -10,7 +10,7 @@ use std::ptr::{self, NonNull};
 
 use super::header::Header;
 use super::observer::{self, Ending};
-use super::switch_hook::is_hooked;
+use super::switch_hook::calls_observer;
 use super::unseen;
 use crate::base::blocks;
 
@@ -73,7 +73,7 @@ impl<B: Body> TaskBox<B> {
         // SAFETY: T2: the running task holds a reference.
         let result = if unsafe { &*this }.begins() { body.run() } else { Err(dropped(body)) };
         let panicked = matches!(result, Err(Failure::Panicked(_)));
-        if is_hooked() {
+        if calls_observer() {
             // SAFETY: T2: the running task holds a reference.
             observer::ended(unsafe { &*this }, Ending::of(&result));
         }

@@ -452,6 +452,12 @@ pub(super) fn observe_from_now_on() {
     hear_of_hook();
 }
 
+/// Returns whether this thread calls the observer.
+#[inline(always)]
+pub(super) fn calls_observer() -> bool {
+    local::with(|local| local.hooked.get()) & OBSERVED != 0
+}
+
 /// Returns whether an observer has been installed, on any thread.
 #[inline]
 pub(super) fn is_observed() -> bool {
