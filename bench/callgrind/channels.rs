@@ -2,6 +2,7 @@
 
 use std::hint::black_box;
 
+use ecru::Runtime;
 use ecru::channel::{Receiver, Sender, bounded, unbounded};
 
 use super::Work;
@@ -28,8 +29,16 @@ fn send_and_receive((sender, receiver): &(Sender<u64>, Receiver<u64>), operation
 
 /// A message from task to task. The sender waits when the buffer is full, the receiver when it is
 /// empty.
-fn hand_over((sender, receiver): (Sender<u64>, Receiver<u64>), operations: u64) {
-    one_worker().run(|| {
+fn hand_over(channel: (Sender<u64>, Receiver<u64>), operations: u64) {
+    hand_over_on(&one_worker(), channel, operations);
+}
+
+pub(super) fn hand_over_on(
+    runtime: &Runtime,
+    (sender, receiver): (Sender<u64>, Receiver<u64>),
+    operations: u64,
+) {
+    runtime.run(|| {
         ecru::scope(|scope| {
             scope.spawn(|| (0..operations).for_each(|value| sender.send(value).expect(ALIVE)));
             for _ in 0..operations {

@@ -30,7 +30,11 @@ fn unix(driver: DriverKind, operations: u64) {
 }
 
 fn tcp(driver: DriverKind, operations: u64) {
-    runtime(driver).run(|| {
+    tcp_on(&runtime(driver), operations);
+}
+
+pub(super) fn tcp_on(runtime: &Runtime, operations: u64) {
+    runtime.run(|| {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
         let address = listener.local_addr().expect("it is bound");
         let client = TcpStream::connect(address).expect("it listens");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ecru::channel::bounded;
 use ecru::coroutine::{Coroutine, CoroutineState, Yielder};
-use ecru::sync::{Mutex, Semaphore};
+use ecru::sync::{Mutex, RwLock, Semaphore};
 use ecru::{JoinError, Runtime, Source, source};
 
 use super::Work;
@@ -23,6 +23,7 @@ pub(super) const WORKS: &[Work] = &[
     ("select-three", select_three),
     ("race", race),
     ("mutex", mutex),
+    ("rwlock-read", rwlock),
     ("semaphore", semaphore),
 ];
 
@@ -47,7 +48,11 @@ pub(super) fn one_worker() -> Runtime {
 
 /// An empty task, and its join.
 fn spawn_join(operations: u64) {
-    one_worker().run(|| {
+    spawn_join_on(&one_worker(), operations);
+}
+
+pub(super) fn spawn_join_on(runtime: &Runtime, operations: u64) {
+    runtime.run(|| {
         ecru::scope(|scope| {
             for _ in 0..operations {
                 scope.spawn(|| {}).join().expect("it is never cancelled");
@@ -77,12 +82,16 @@ fn fan_out(operations: u64) {
 
 /// A switch between two tasks, through the run queue.
 fn yields(operations: u64) {
+    yields_on(&one_worker(), operations);
+}
+
+pub(super) fn yields_on(runtime: &Runtime, operations: u64) {
     let turns = || {
         for _ in 0..operations / 2 {
             ecru::yield_now().expect("it is never cancelled");
         }
     };
-    one_worker().run(|| {
+    runtime.run(|| {
         ecru::scope(|scope| {
             scope.spawn(turns);
             scope.spawn(turns);
@@ -137,18 +146,40 @@ fn race(operations: u64) {
 
 /// An uncontended lock.
 fn mutex(operations: u64) {
+    mutex_on(&one_worker(), operations);
+}
+
+pub(super) fn mutex_on(runtime: &Runtime, operations: u64) {
     let counter = Mutex::new(0);
-    one_worker().run(|| {
+    runtime.run(|| {
         for _ in 0..operations {
             *black_box(counter.lock()) += 1;
         }
     });
 }
 
+/// A lock that is shared with no other reader.
+fn rwlock(operations: u64) {
+    rwlock_on(&one_worker(), operations);
+}
+
+pub(super) fn rwlock_on(runtime: &Runtime, operations: u64) {
+    let counter = RwLock::new(0_u64);
+    runtime.run(|| {
+        for _ in 0..operations {
+            black_box(*counter.read());
+        }
+    });
+}
+
 /// An available permit.
 fn semaphore(operations: u64) {
+    semaphore_on(&one_worker(), operations);
+}
+
+pub(super) fn semaphore_on(runtime: &Runtime, operations: u64) {
     let permits = Semaphore::new(2);
-    one_worker().run(|| {
+    runtime.run(|| {
         for _ in 0..operations {
             drop(black_box(permits.acquire()).expect("it is never cancelled"));
         }

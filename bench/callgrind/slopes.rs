@@ -13,6 +13,9 @@ mod echo;
 #[cfg(feature = "ecru")]
 #[path = "ecru_side.rs"]
 mod ecru_side;
+#[cfg(feature = "ecru")]
+#[path = "explained.rs"]
+mod explained;
 
 use std::hint::black_box;
 use std::process::ExitCode;
@@ -27,7 +30,7 @@ const PEERS: &[Work] = &[("corosensei-switch", corosensei_switch)];
 
 /// The works that are built with the feature `ecru`.
 #[cfg(feature = "ecru")]
-const OWN: &[&[Work]] = &[ecru_side::WORKS, channels::WORKS, echo::WORKS];
+const OWN: &[&[Work]] = &[ecru_side::WORKS, channels::WORKS, echo::WORKS, explained::WORKS];
 #[cfg(not(feature = "ecru"))]
 const OWN: &[&[Work]] = &[];
 
