@@ -117,7 +117,10 @@ impl RawRwLock {
     fn note(&self) {
         if park::explains() {
             holder::note(&self.tag);
-            self.word.fetch_or(NOTED, Ordering::Relaxed);
+            // The caller holds the lock, so no writer clears the bit meanwhile.
+            if self.word.load(Ordering::Relaxed) & NOTED == 0 {
+                self.word.fetch_or(NOTED, Ordering::Relaxed);
+            }
         }
     }
 
