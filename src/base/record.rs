@@ -316,13 +316,25 @@ impl Ring {
         place: Option<&'static Location<'static>>,
     ) {
         let length = text.len().min(0xff);
-        self.put(Copied {
-            time: self.counter.read(),
+        let words = Copied {
+            time: 0,
             head: kind as u64 | (length as u64) << 8 | task << 16,
             number,
             text: text.as_ptr(),
             place: place.map_or(ptr::null(), ptr::from_ref),
-        });
+        };
+        match self.counter.ticks() {
+            Some(time) => self.put(Copied { time, ..words }),
+            None => self.put_by_clock(words),
+        }
+    }
+
+    /// Writes an event with the time of the clock. Out of line, because a call of the clock in the
+    /// middle would make each function that writes an event save its registers.
+    #[cold]
+    #[inline(never)]
+    fn put_by_clock(&self, words: Copied) {
+        self.put(Copied { time: self.counter.read(), ..words });
     }
 
     /// Writes an event with a text that is no static, and the number of its bytes.

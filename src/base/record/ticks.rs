@@ -24,7 +24,16 @@ impl Counter {
         Counter::Clock(now())
     }
 
+    /// Reads the processor's counter, if that is what counts.
     #[inline(always)]
+    pub(super) fn ticks(self) -> Option<u64> {
+        match self {
+            #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
+            Counter::Processor => Some(processor::read()),
+            Counter::Clock(_) => None,
+        }
+    }
+
     pub(super) fn read(self) -> u64 {
         match self {
             #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
