@@ -171,7 +171,7 @@ fn an_observer_that_does_everything_it_should_not() {
                 *locked(&HANDLE) = Some(ecru::RuntimeHandle::current());
                 *locked(&VICTIM) = Some(ecru::spawn(|| _ = ecru::sleep(ms(5))));
                 let _doing = doing(which);
-                let sum = ecru::scope(|s| {
+                ecru::scope(|s| {
                     let sleeper = s.spawn(|| ecru::sleep(HOUR).is_err());
                     let future = s.spawn_future(async { 0 });
                     let children: Vec<_> = (0..10)
@@ -188,8 +188,7 @@ fn an_observer_that_does_everything_it_should_not() {
                     sleeper.cancel();
                     assert!(sleeper.join().unwrap());
                     sum + future.join().unwrap()
-                });
-                sum
+                })
             });
             assert_eq!(sum, 45, "{which:?}");
             *locked(&HANDLE) = None;
