@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::pull::{self, Deliveries};
-use super::{ClusterInfo, JetStream, OtherSettings, Success, nanoseconds};
+use super::{ApiError, ClusterInfo, JetStream, OtherSettings, Success, nanoseconds, refused};
 use crate::error::{Error, ErrorKind};
 use crate::message::{check_name, check_pattern, check_subject};
 
@@ -270,6 +270,13 @@ impl Consumer {
     /// Returns how errors name the consumer.
     pub(super) fn about(&self) -> String {
         format!("the consumer {} of the stream {}", self.name, self.stream)
+    }
+
+    /// Returns the error of a request for messages that the server refuses.
+    pub(super) fn refused(&self, code: u32, words: &str) -> Error {
+        let error = ApiError { code, err_code: 0, description: words.to_owned() };
+        let server = self.jetstream.client().server();
+        refused(&error, &format!("messages of {}", self.about())).at(&server)
     }
 
     /// Returns the configuration and state.

@@ -57,7 +57,7 @@ pub struct Delivery {
     pub(super) place: Place,
     pub(super) received: Instant,
     pub(super) requested: Option<Instant>,
-    pub(super) _slot: Slot,
+    pub(super) slot: Option<Slot>,
 }
 
 /// What the subject for acknowledgements says.
@@ -135,6 +135,12 @@ impl Delivery {
     #[must_use]
     pub fn pending(&self) -> u64 {
         self.place.pending
+    }
+
+    /// Takes the message out of the [window](super::Consumer::messages), and returns its place. So
+    /// the program decides when another message is asked for. `None` if it was taken before.
+    pub fn take_slot(&mut self) -> Option<Slot> {
+        self.slot.take()
     }
 
     /// Queues that the message is done.

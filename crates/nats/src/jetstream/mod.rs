@@ -5,13 +5,13 @@
 //! | store a message | [`JetStream::publish`], [`JetStream::begin_publish`] |
 //! | store several messages or none | [`JetStream::publish_batch`] |
 //! | manage streams and their messages | [`StreamConfig`], [`JetStream::create_stream`], [`JetStream::message`] |
-//! | receive and settle messages | [`ConsumerConfig`], [`Consumer::messages`], [`Delivery`] |
+//! | receive and settle messages | [`ConsumerConfig`], [`Consumer::messages`], [`Consumer::fetch`], [`Delivery`] |
 //! | see what there is | [`JetStream::streams`], [`JetStream::account_info`] |
 //! | keep values by key | [`JetStream::create_bucket`], [`Bucket`] |
 //!
 //! # What is left out
-//! Push and ordered consumers, batches that end by themselves (`fetch`), mirrors and sources, subject
-//! transforms, consumer groups, watching a bucket, and the object store.
+//! Push and ordered consumers, mirrors and sources, subject transforms, consumer groups, watching a
+//! bucket, and the object store.
 
 mod account;
 mod batch;
@@ -19,6 +19,7 @@ mod bucket;
 mod cluster;
 mod consumer;
 mod delivery;
+mod fetch;
 mod publish;
 mod pull;
 mod stream;
@@ -35,7 +36,7 @@ pub use cluster::{ClusterInfo, ReplicaInfo};
 pub use consumer::{AckPolicy, Consumer, ConsumerConfig, ConsumerInfo, DeliverPolicy, Sequences};
 pub use delivery::{Ack, Delivery};
 pub use publish::{Published, Publishing};
-pub use pull::Deliveries;
+pub use pull::{Deliveries, Slot};
 pub use stream::{
     Discard, Retention, Storage, StoredMessage, StreamConfig, StreamInfo, StreamState, Streams,
 };

@@ -26,7 +26,6 @@ use serde_json::json;
 
 use super::consumer::Consumer;
 use super::delivery::{Delivery, Place, unsettled};
-use super::refused;
 use crate::error::Error;
 use crate::link::{Changed, Phase, unique};
 use crate::message::{Message, Text};
@@ -73,13 +72,45 @@ struct Window {
     end: OnceLock<Error>,
 }
 
-/// The place of a message in its window.
-pub(super) struct Slot(Arc<Window>);
+impl Window {
+    fn new(size: usize) -> Window {
+        Window {
+            size,
+            held: AtomicUsize::new(0),
+            stopped: AtomicBool::new(false),
+            list: WaitList::new(),
+            end: OnceLock::new(),
+        }
+    }
+}
+
+/// The place of a message in the window of its [`Deliveries`]. It is free when this is dropped.
+#[must_use = "the place is free when this is dropped"]
+pub struct Slot(Arc<Window>);
 
 impl Slot {
     fn new(window: &Arc<Window>) -> Slot {
         window.held.fetch_add(1, Ordering::Relaxed);
         Slot(Arc::clone(window))
+    }
+}
+
+impl fmt::Debug for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slot").finish_non_exhaustive()
+    }
+}
+
+/// The places of messages that belong to no window.
+pub(super) struct Slots(Arc<Window>);
+
+impl Slots {
+    pub(super) fn new(size: usize) -> Slots {
+        Slots(Arc::new(Window::new(size)))
+    }
+
+    pub(super) fn take(&self) -> Slot {
+        Slot::new(&self.0)
     }
 }
 
@@ -118,13 +149,7 @@ pub(super) fn begin(consumer: &Consumer, window: usize) -> Result<Deliveries, Er
     let capacity = window.saturating_mul(2).saturating_add(64);
     let reply = format!("{}-{}", client.shared().inbox, unique());
     let inbox = client.subscription(&reply).capacity(capacity).open()?;
-    let window = Arc::new(Window {
-        size: window,
-        held: AtomicUsize::new(0),
-        stopped: AtomicBool::new(false),
-        list: WaitList::new(),
-        end: OnceLock::new(),
-    });
+    let window = Arc::new(Window::new(window));
     // The window bounds it.
     let (give, messages) = channel::unbounded();
     let pull = Pull {
@@ -318,9 +343,9 @@ impl Pull {
                 || words.contains("push based")
                 || words.contains("exceeded maxrequest") =>
             {
-                return Err(self.ended(409, status.description()));
+                return Err(self.consumer.refused(409, status.description()));
             }
-            400 => return Err(self.ended(400, status.description())),
+            400 => return Err(self.consumer.refused(400, status.description())),
             // A request has ended as it should, unless that was at once.
             404 | 408 if self.heard - self.asked >= PAUSE => {}
             _ => {
@@ -357,7 +382,8 @@ impl Pull {
         let slot = Slot::new(&self.window);
         let client = self.consumer.jetstream.client().clone();
         let received = ecru::time::now();
-        let delivery = Delivery { message, client, place, received, requested, _slot: slot };
+        let slot = Some(slot);
+        let delivery = Delivery { message, client, place, received, requested, slot };
         match self.give.try_send(delivery) {
             Ok(()) => Ok(()),
             // The receiver has been dropped or closed.
@@ -373,12 +399,6 @@ impl Pull {
             Err(error) if error.cancelled().is_some() => Err(error),
             _ => Ok(()),
         }
-    }
-
-    fn ended(&self, code: u32, words: &str) -> Error {
-        let error = super::ApiError { code, err_code: 0, description: words.to_owned() };
-        let server = self.consumer.jetstream.client().server();
-        refused(&error, &format!("messages of {}", self.consumer.about())).at(&server)
     }
 }
 

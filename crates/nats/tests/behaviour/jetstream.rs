@@ -538,3 +538,58 @@ fn nats_87_what_was_sent_before_the_end() {
         Ok(())
     });
 }
+
+/// - given: a work queue with three messages
+/// - when: two are fetched, then eight, then one, and then the queue is paused and one is fetched
+/// - then: two, one and none come, none waits for a message that is published later, and the pause
+///   ends the last one after its limit
+#[test]
+fn nats_89_fetch() {
+    with_jetstream(|jetstream| {
+        let consumer = queue(jetstream, LONG)?;
+        for n in 0..3 {
+            jetstream.publish(&format!("jobs.{n}"), n.to_string())?;
+        }
+        let first = consumer.fetch(2, LONG)?;
+        let subjects: Vec<_> = first.iter().map(|delivery| delivery.subject()).collect();
+        assert_eq!(subjects, ["jobs.0", "jobs.1"]);
+        assert!(first.iter().all(|delivery| delivery.requested_at().is_some()));
+        let second = consumer.fetch(8, LONG)?;
+        assert_eq!((second.len(), second[0].pending()), (1, 0));
+        assert!(consumer.fetch(1, LONG)?.is_empty());
+        first[0].confirm(&Ack::Retry(None))?;
+        assert_eq!(consumer.fetch(1, LONG)?[0].attempt(), 2);
+        jetstream.publish("jobs.3", "")?;
+        consumer.pause(LONG)?;
+        assert!(consumer.fetch(1, Duration::from_millis(20))?.is_empty());
+        consumer.resume()?;
+        assert_eq!(consumer.fetch(1, LONG)?.len(), 1);
+        let error = consumer.fetch(0, LONG).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        consumer.delete()?;
+        let error = consumer.fetch(1, LONG).unwrap_err();
+        assert_eq!(error.code(), Some(10014), "{error}");
+        Ok(())
+    });
+}
+
+/// - given: a consumer whose messages have a window of one, and two messages
+/// - when: the place of the first one is taken, and dropped before the message is
+/// - then: the second one comes then, and not before
+#[test]
+fn nats_90_places_in_the_window() {
+    with_jetstream(|jetstream| {
+        let consumer = queue(jetstream, LONG)?;
+        let deliveries = consumer.messages(1)?;
+        jetstream.publish("jobs.0", "")?;
+        let mut first = next(&deliveries);
+        jetstream.publish("jobs.1", "")?;
+        let slot = first.take_slot();
+        assert!(slot.is_some() && first.take_slot().is_none());
+        assert!(deliveries.recv_timeout(Duration::from_millis(20)).is_err());
+        drop(slot);
+        assert_eq!(next(&deliveries).subject(), "jobs.1");
+        first.confirm(&Ack::Done)?;
+        Ok(())
+    });
+}
