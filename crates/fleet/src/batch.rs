@@ -1,6 +1,7 @@
 //! Sending jobs that are stored together.
 
 use std::io;
+use std::time::Duration;
 
 use bytes::Bytes;
 use ecru::Cancelled;
@@ -52,7 +53,8 @@ impl<T: Wire> Queue<T> {
         &self,
         jobs: impl IntoIterator<Item = T>,
     ) -> Result<Vec<JobId>, SendError<Vec<T>>> {
-        self.send_batch(JobId::generate(), jobs.into_iter().collect())
+        let batch = JobId::generate().with_priority(self.terms(Duration::ZERO).priority);
+        self.send_batch(batch, jobs.into_iter().collect())
     }
 
     /// Sends the jobs of a batch again, by the id in the error of an attempt whose outcome is not
@@ -81,7 +83,15 @@ impl<T: Wire> Queue<T> {
         if jobs.is_empty() {
             return Ok(ids);
         }
-        let sent = self.shared().engine().and_then(|engine| engine.send_all(&encoded));
+        let mut terms = self.terms(Duration::ZERO);
+        if let Some(first) = batch.priority() {
+            terms.priority = first;
+        }
+        let batch = batch.with_priority(terms.priority);
+        let sent = self.shared().check_priority(terms.priority).and_then(|()| {
+            let engine = self.shared().engine()?;
+            engine.send_all(&encoded, &terms)
+        });
         Err(match sent {
             Ok(Sending::New | Sending::Already) => return Ok(ids),
             Ok(Sending::Full) => SendError::Full(jobs),

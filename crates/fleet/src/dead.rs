@@ -3,12 +3,11 @@
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use ecru::channel::{self, Receiver, Sender};
 
 use crate::codec::{self, Wire};
-use crate::engine::{self, Sending};
+use crate::engine::{self, Sending, Terms};
 use crate::errors::disconnected;
 use crate::id::JobId;
 use crate::queue::Shared;
@@ -74,13 +73,20 @@ impl<T: Wire> Dead<T> {
         &self.entry.reason
     }
 
+    /// Returns the priority that it had: see [`Queue::priority`](crate::Queue::priority).
+    #[must_use]
+    pub fn priority(&self) -> u8 {
+        self.entry.priority
+    }
+
     /// Returns how often it was begun.
     #[must_use]
     pub fn attempts(&self) -> u32 {
         self.entry.attempts
     }
 
-    /// Sends the job again, under its id, and removes it from the dead. Its attempts count from 1.
+    /// Sends the job again, under its id and with its priority, and removes it from the dead. Its
+    /// attempts count from 1.
     ///
     /// # Errors
     /// Returns `NotFound` if the job was revived or discarded meanwhile, and nothing is sent then.
@@ -101,8 +107,9 @@ impl<T: Wire> Dead<T> {
                 "the job is not among the dead any more; it was revived or discarded meanwhile",
             );
         }
+        let terms = Terms { priority: self.entry.priority, ..Terms::default() };
         let sending =
-            engine.begin_send(&self.entry.id, self.entry.payload.clone(), None, Duration::ZERO)?;
+            engine.begin_send(&self.entry.id, self.entry.payload.clone(), None, &terms)?;
         match sending.wait()? {
             Sending::New => {}
             Sending::Already => {

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use ecru::Source;
 
 use crate::codec::{self, Wire};
-use crate::engine::{self, Sending};
+use crate::engine::{self, Sending, Terms};
 use crate::errors::invalid;
 use crate::function::AGAIN;
 use crate::queue::{Queue, Shared};
@@ -109,8 +109,10 @@ impl<T: Wire> Queue<T> {
         let queue = Arc::clone(self.shared());
         let core = Arc::clone(&queue.core);
         core.check()?;
+        let terms = self.terms(Duration::ZERO);
+        queue.check_priority(terms.priority)?;
         let number = core.schedules.replace(&key(&queue, name));
-        let schedule = Schedule { queue, name: name.to_owned(), number, payload };
+        let schedule = Schedule { queue, name: name.to_owned(), number, payload, terms };
         core.pull(Box::new(move || schedule.run(next)))
     }
 }
@@ -132,6 +134,7 @@ struct Schedule {
     name: String,
     number: u64,
     payload: Bytes,
+    terms: Terms,
 }
 
 impl Schedule {
@@ -168,11 +171,11 @@ impl Schedule {
 
     /// Sends the job of one time. While there is no answer, asks again until the next time.
     fn send(&self, due: Duration, next: Duration) -> io::Result<()> {
-        let Schedule { queue, name, payload, .. } = self;
+        let Schedule { queue, name, payload, terms, .. } = self;
         let token = engine::token("schedule", &format!("{name}/{}", due.as_millis()))?;
         loop {
             let engine = queue.engine()?;
-            let begun = engine.begin_send(&token, payload.clone(), Some(&token), Duration::ZERO)?;
+            let begun = engine.begin_send(&token, payload.clone(), Some(&token), terms)?;
             let refused = match begun.wait()? {
                 Sending::New | Sending::Already => return Ok(()),
                 Sending::Disconnected => return Err(crate::errors::disconnected()),

@@ -13,7 +13,7 @@ use ecru::schedule::Delay;
 use crate::calls::Calls;
 use crate::codec::{self, Wire};
 use crate::core::Task;
-use crate::engine::{self, EngineResults, ResultsSpec, Seen, Sending, Watch};
+use crate::engine::{self, EngineResults, ResultsSpec, Seen, Sending, Terms, Watch};
 use crate::errors::{CallError, JobError, invalid};
 use crate::fleet::Fleet;
 use crate::id::JobId;
@@ -337,9 +337,9 @@ fn send(
     payload: &Bytes,
     sending: Option<&str>,
 ) -> Result<(), CallError> {
+    let terms = Terms::default();
     loop {
-        let begun =
-            queue.engine()?.begin_send(&id.token(), payload.clone(), sending, Duration::ZERO)?;
+        let begun = queue.engine()?.begin_send(&id.token(), payload.clone(), sending, &terms)?;
         match begun.wait()? {
             Sending::New | Sending::Already => return Ok(()),
             Sending::Full => return Err(CallError::Full),

@@ -62,6 +62,7 @@ pub(crate) struct Held {
     pub(crate) sequence: u64,
     /// How often the job was handed out, this time included.
     pub(crate) delivery: u32,
+    pub(crate) priority: u8,
     pub(crate) lease: Box<dyn Lease>,
     holding: Arc<Holding>,
     key: u64,
@@ -181,8 +182,17 @@ impl Holding {
 
     /// Looks after a job that was handed out.
     pub(crate) fn hold(self: &Arc<Holding>, delivery: Delivery) -> Arc<Held> {
-        let Delivery { id: token, payload, sequence, delivery, begun, received, requested, lease } =
-            delivery;
+        let Delivery {
+            id: token,
+            payload,
+            sequence,
+            delivery,
+            priority,
+            begun,
+            received,
+            requested,
+            lease,
+        } = delivery;
         let id = JobId::from_token(&token);
         let lease_length = self.lease();
         let state = State {
@@ -204,6 +214,7 @@ impl Holding {
             payload,
             sequence,
             delivery,
+            priority,
             lease,
             holding: Arc::clone(self),
             key,

@@ -20,6 +20,8 @@ pub struct JobId {
     sending: Option<Arc<str>>,
     /// What an engine calls the job, if that is not the token of the text.
     in_order: Option<Arc<str>>,
+    /// The priority of the sending.
+    priority: u8,
 }
 
 impl JobId {
@@ -39,7 +41,7 @@ impl JobId {
     /// ```
     pub fn from_key(key: &str) -> io::Result<JobId> {
         engine::token("key", key)?;
-        Ok(JobId { text: key.into(), sending: None, in_order: None })
+        Ok(JobId { text: key.into(), sending: None, in_order: None, priority: 0 })
     }
 
     /// Returns the id of a job that is about to be sent with this key.
@@ -47,7 +49,8 @@ impl JobId {
         let token = engine::token("key", key)?;
         // Another job may be sent with the key soon.
         let sending = format!("{token}.{}", unique());
-        Ok(JobId { text: key.into(), sending: Some(sending.into()), in_order: None })
+        let (text, sending) = (key.into(), Some(sending.into()));
+        Ok(JobId { text, sending, in_order: None, priority: 0 })
     }
 
     /// Returns the id of a job that is about to be sent with this key, in order with others of it.
@@ -61,10 +64,20 @@ impl JobId {
         self.sending.as_deref()
     }
 
+    /// Returns the priority of the sending, if the id is that of one.
+    pub(crate) fn priority(&self) -> Option<u8> {
+        self.sending.is_some().then_some(self.priority)
+    }
+
+    /// Returns the id of a sending with this priority.
+    pub(crate) fn with_priority(self, priority: u8) -> JobId {
+        JobId { priority, ..self }
+    }
+
     /// Creates an id that no other job has.
     pub(crate) fn generate() -> JobId {
         let text: Arc<str> = unique().into();
-        JobId { sending: Some(Arc::clone(&text)), text, in_order: None }
+        JobId { sending: Some(Arc::clone(&text)), text, in_order: None, priority: 0 }
     }
 
     /// Returns the id that an engine calls `token`. What is not a token keeps its text.
@@ -73,10 +86,10 @@ impl JobId {
             && let Some(key) = engine::text(key)
         {
             let text = format!("{key}/{name}").into();
-            return JobId { text, sending: None, in_order: Some(token.into()) };
+            return JobId { text, sending: None, in_order: Some(token.into()), priority: 0 };
         }
         let text = engine::text(token).map_or_else(|| token.into(), Into::into);
-        JobId { text, sending: None, in_order: None }
+        JobId { text, sending: None, in_order: None, priority: 0 }
     }
 
     /// Returns what an engine calls the job.

@@ -71,6 +71,13 @@ impl<T> Job<T> {
         &self.guard.held.id
     }
 
+    /// Returns the priority of the job, from 0, the most urgent, to 3: see
+    /// [`Queue::priority`](crate::Queue::priority).
+    #[must_use]
+    pub fn priority(&self) -> u8 {
+        self.guard.held.priority
+    }
+
     /// Returns how often the work on the job has begun, this time included. Times that it was only
     /// handed out do not count.
     #[must_use]
@@ -273,6 +280,7 @@ impl Guard {
             attempts: held.attempt(),
             reason: cut(why).to_owned(),
             payload: held.payload.clone(),
+            priority: held.priority,
         }
     }
 }

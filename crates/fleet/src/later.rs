@@ -46,7 +46,7 @@ impl<T: Wire> Queue<T> {
     /// ```
     pub fn send_after(&self, d: Duration, job: T) -> Result<Sent, SendError<T>> {
         let after = d.min(LONGEST_PAUSE);
-        Pending::begin(self.shared(), JobId::generate(), job, after).finish()
+        Pending::begin(self.shared(), JobId::generate(), job, self.terms(after)).finish()
     }
 
     /// Sends a job that is handed out no sooner than at this time:

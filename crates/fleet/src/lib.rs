@@ -15,6 +15,7 @@
 //! | open a queue, and send jobs | [`Fleet::queue`], [`Queue::send`], [`Queue::send_keyed`] |
 //! | send several jobs or none | [`Queue::send_all`] |
 //! | run the jobs of a key in order | [`QueueBuilder::per_key`] |
+//! | run urgent jobs first | [`QueueBuilder::priorities`], [`Queue::priority`] |
 //! | send jobs for later, or again and again | [`Queue::send_after`], [`Queue::send_at`], [`Queue::every`], [`Queue::cron`] |
 //! | work on jobs | [`Queue::jobs`], [`Job::run`], [`Job::done`], [`Unsettled`] |
 //! | handle what fails | [`Job::retry_after`], [`Job::bury`], [`Queue::dead`] |
@@ -103,7 +104,7 @@
 //! - When the scope of the fleet is cancelled, no more jobs are taken, those that were not begun
 //!   are given back, and those inside [`Job::run`] or a served function get their time.
 //!
-//! Not promised are the order of jobs without `per_key`, at-most-once, and jobs of more than 1 MiB.
+//! Not promised are the order of jobs without `per_key` and `priorities`, at-most-once, and jobs of more than 1 MiB.
 //! The durability of what is stored is that of the server. In memory, everything is lost with the
 //! process.
 //!
@@ -142,8 +143,10 @@
 //! |---|---|
 //! | the jobs | the stream `fleet-jobs-q_mill`, one message for each job that is queued or running |
 //! | a job | a message to `fleet.jobs.q_mill.ID` |
+//! | a job with the [priority](QueueBuilder::priorities) 1, 2 or 3 | a message to `fleet.jobs-1.q_mill.ID` and so on |
 //! | a job of a queue with [`per_key`](QueueBuilder::per_key) | a message to `fleet.jobs.q_mill.KEY.NAME`. In the other subjects `KEY==NAME` stands for `ID` |
-//! | what hands out the jobs | the durable pull consumer `workers` of that stream |
+//! | what hands out the jobs | the durable pull consumer `workers` of that stream, and `workers-1` to `workers-3` for the other priorities |
+//! | the places of a limit, if there are priorities | the stream `fleet-attempts-q_mill`, messages to `fleet.attempts.q_mill.=permits.NUMBER`, which its consumer `permits` lends |
 //! | the last attempt of each job that was handed out again | the stream `fleet-attempts-q_mill`, messages to `fleet.attempts.q_mill.ID.NUMBER` |
 //! | when jobs were handed out, if there is a [rate](QueueBuilder::rate) | the same stream, a message to `fleet.attempts.q_mill.=rate.starts` |
 //! | the jobs that processes work on for the first time | the same stream, messages to `fleet.attempts.q_mill.=pages.PROCESS` |
@@ -167,11 +170,17 @@
 //! that it is a duplicate. The value is never used for another job. It is the random id, or for a
 //! job with a key `ID.RANDOM`, because a key is free again as soon as its job is done.
 //!
+//! In a queue with priorities, a job with a key also has the headers
+//! `Nats-Expected-Last-Subject-Sequence: 0` and
+//! `Nats-Expected-Last-Subject-Sequence-Subject: fleet.*.q_mill.ID`. The error 10071 or 10164 ("wrong
+//! last sequence") then tells that there is a job with this id.
+//!
 //! A job with the header `Fleet-After` is handed out so many milliseconds after it was stored, or
 //! later: a worker that gets it earlier returns it with a pause.
 //!
 //! A dead job has the payload of the job, its number of attempts in the header `Fleet-Attempts`, and
-//! the reason as a string of JSON in `Fleet-Reason`.
+//! the reason as a string of JSON in `Fleet-Reason`. One whose priority was not 0 has it in
+//! `Fleet-Priority`.
 //!
 //! Workers in other languages must do what [`Job::run`] and [`Job::done`] do: renew the lease by
 //! `+WPI`, and record attempts and their ends. That, and the calls and results of functions, may
@@ -218,6 +227,7 @@ mod metrics;
 mod outcome;
 mod panics;
 mod per_key;
+mod priority;
 mod progress;
 mod pull;
 mod queue;
@@ -232,6 +242,7 @@ mod stats;
 #[cfg(test)]
 mod tests;
 mod update;
+mod waiting;
 mod wall;
 
 pub use codec::Wire;

@@ -21,7 +21,7 @@ use ecru::source::WaitList;
 use ecru::{CancelHandle, Cancelled, Source};
 
 use crate::core::{Core, Task};
-use crate::engine::{BoxSource, EngineResults, Seen, Sending, Watch};
+use crate::engine::{BoxSource, EngineResults, Seen, Sending, Terms, Watch};
 use crate::errors::{CallError, disconnected};
 use crate::function::AGAIN;
 use crate::outcome::Name;
@@ -303,7 +303,7 @@ impl Course {
         let name = Name { run: self.run.clone(), index: index.to_string() };
         let token = name.id().token();
         let sending =
-            self.queue.engine()?.begin_send(&token, payload.clone(), None, Duration::ZERO)?;
+            self.queue.engine()?.begin_send(&token, payload.clone(), None, &Terms::default())?;
         Ok(Begun { token, payload, sending })
     }
 
@@ -342,8 +342,12 @@ impl Course {
                     }
                 }
             }
-            sending =
-                self.queue.engine()?.begin_send(&token, payload.clone(), None, Duration::ZERO)?;
+            sending = self.queue.engine()?.begin_send(
+                &token,
+                payload.clone(),
+                None,
+                &Terms::default(),
+            )?;
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Numbers of a fleet for monitoring.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -57,19 +57,25 @@ impl Fleet<'_> {
     pub fn metrics(&self) -> io::Result<String> {
         self.core.check()?;
         // One that is open twice has the numbers of one. Results wait in each.
-        let mut rows: BTreeMap<(&'static str, String), Stats> = BTreeMap::new();
+        let mut rows = Rows::new();
+        let mut ranked = BTreeSet::new();
         for queue in self.core.opened.all() {
             let stats = queue.stats()?;
+            if queue.has_priorities() {
+                ranked.insert((queue.what, queue.name.clone()));
+            }
             rows.entry((queue.what, queue.name.clone()))
                 .and_modify(|row| row.waiting_for_room += stats.waiting_for_room)
                 .or_insert(stats);
         }
-        Ok(text(&rows))
+        Ok(text(&rows, &ranked))
     }
 }
 
+type Rows = BTreeMap<(&'static str, String), Stats>;
+
 /// A name consists of letters, digits, `_` and `-`, so nothing is escaped.
-fn text(rows: &BTreeMap<(&'static str, String), Stats>) -> String {
+fn text(rows: &Rows, ranked: &BTreeSet<(&'static str, String)>) -> String {
     let mut text = String::from(
         "# TYPE fleet_jobs gauge\n\
          # HELP fleet_jobs Jobs by state. Those that run again are among the running.\n",
@@ -84,6 +90,22 @@ fn text(rows: &BTreeMap<(&'static str, String), Stats>) -> String {
         ] {
             let labels = format!("kind=\"{kind}\",name=\"{name}\",state=\"{state}\"");
             let _ = writeln!(text, "fleet_jobs{{{labels}}} {count}");
+        }
+    }
+    text.push_str(
+        "# TYPE fleet_priority_jobs gauge\n\
+         # HELP fleet_priority_jobs Jobs by priority, 0 being the most urgent, of queues with priorities.\n",
+    );
+    for ((kind, name), stats) in rows.iter().filter(|(queue, _)| ranked.contains(queue)) {
+        for (state, counts) in
+            [("queued", stats.queued_by_priority), ("running", stats.running_by_priority)]
+        {
+            for (priority, count) in counts.iter().enumerate() {
+                let labels = format!(
+                    "kind=\"{kind}\",name=\"{name}\",priority=\"{priority}\",state=\"{state}\""
+                );
+                let _ = writeln!(text, "fleet_priority_jobs{{{labels}}} {count}");
+            }
         }
     }
     text.push_str(

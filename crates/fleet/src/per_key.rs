@@ -18,7 +18,8 @@ impl<T: Wire> QueueBuilder<T> {
     /// This is a setting of the whole fleet, and it stays. Jobs that were sent before are not
     /// concerned. On servers, a job that is behind another one is looked at again after 50 ms for
     /// each job before it in the queue, and after five seconds at most. It counts as running
-    /// meanwhile, so such a queue has no [`limit`](QueueBuilder::limit).
+    /// meanwhile, so such a queue has no [`limit`](QueueBuilder::limit). It has no
+    /// [`priorities`](QueueBuilder::priorities) either, which would be another order.
     ///
     /// # Examples
     /// ```

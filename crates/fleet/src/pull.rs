@@ -55,7 +55,11 @@ pub(crate) fn begin<T: Wire>(queue: &Arc<Shared>, window: usize) -> io::Result<B
     // Listening comes first, so that no cancellation of a job that is handed out is missed.
     let announcements = engine.announcements()?;
     // The window bounds it.
-    let (give, jobs) = channel::unbounded::<Job<T>>();
+    let (give, jobs) = match queue.has_priorities() {
+        // What is not in the channel can still be overtaken.
+        true => channel::bounded::<Job<T>>(1),
+        false => channel::unbounded::<Job<T>>(),
+    };
     let own = give.clone();
     let is_open = Box::new(move || !own.is_closed());
     let holding = Holding::new(Arc::clone(&queue.core), queue.lease(), is_open);
@@ -201,14 +205,15 @@ struct Taking<'a, T> {
     queue: &'a Arc<Shared>,
     holding: &'a Arc<Holding>,
     give: &'a Sender<Job<T>>,
-    /// Starts the task that hands out jobs at a rate. It gets them from the channel.
+    /// Starts the task that hands out jobs at a rate, or the most urgent ones first. It gets them
+    /// from the channel.
     gate: &'a dyn Fn() -> Sender<Job<T>>,
 }
 
 impl<T: Wire> Taking<'_, T> {
     /// Hands out jobs until the receivers are gone, or the task is cancelled.
     fn work(&self, jobs: &dyn engine::Pull) -> io::Result<()> {
-        // From then on all jobs go through the gate, in their order.
+        // From then on all jobs go through the gate.
         let mut gate: Option<Sender<Job<T>>> = None;
         while let Some(delivery) = jobs.next()? {
             if self.give.is_closed() {
@@ -235,7 +240,7 @@ impl<T: Wire> Taking<'_, T> {
                 Ok(value) => {
                     let held = self.holding.hold(delivery);
                     let job = Job::new(value, held, Arc::clone(self.queue));
-                    if gate.is_none() && self.queue.is_rated() {
+                    if gate.is_none() && (self.queue.is_rated() || self.queue.has_priorities()) {
                         gate = Some((self.gate)());
                     }
                     if let Err(refused) = gate.as_ref().unwrap_or(self.give).try_send(job) {
@@ -267,9 +272,9 @@ impl<T: Wire> Taking<'_, T> {
 
     /// Moves a job to the dead. If that fails, it is handed out again later.
     fn bury(&self, delivery: Delivery, attempts: u32, reason: &str) -> io::Result<()> {
-        let Delivery { id, payload, sequence, begun, lease, .. } = delivery;
+        let Delivery { id, payload, sequence, priority, begun, lease, .. } = delivery;
         let reason = job::cut(reason).to_owned();
-        let dead = engine::Dead { id, sequence, attempts, reason, payload };
+        let dead = engine::Dead { id, sequence, attempts, reason, payload, priority };
         let bury = || {
             lease.begin(false)?;
             self.queue.bury(&dead)?;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -20,9 +20,10 @@ use crate::job::Job;
 use crate::progress::{self, Progress};
 use crate::pull;
 use crate::send::{Pending, Sent};
-use crate::settings::{self, LONGEST_PAUSE, Settings, setters};
+use crate::settings::{self, LONGEST_PAUSE, NO_ORDER, Settings, setters};
 use crate::stats::Stats;
 use crate::update::{self, Update};
+use crate::waiting::Waiting;
 
 /// What all handles of a queue share.
 pub(crate) struct Shared {
@@ -37,38 +38,11 @@ pub(crate) struct Shared {
     other_release: AtomicBool,
     /// There is a rate, as far as it is known here.
     rated: AtomicBool,
+    /// Jobs may have priorities, as far as it is known here.
+    ranked: AtomicBool,
     engine: Box<dyn EngineQueue>,
     /// Is told which jobs go to the dead, before they do.
     failed: Option<Failed>,
-}
-
-/// The runs in this process whose results wait until the servers have room.
-#[derive(Default)]
-pub(crate) struct Waiting(AtomicU64);
-
-/// A run whose result waits.
-pub(crate) struct Waits<'a>(&'a Shared);
-
-impl Shared {
-    /// Counts a run whose result waits for room. The first one is told of.
-    pub(crate) fn wait_for_room(&self, why: &io::Error) -> Waits<'_> {
-        if self.waiting.0.fetch_add(1, Ordering::AcqRel) == 0 {
-            self.core.warn(&format!(
-                "{} {:?}: the servers have no room for results, which wait here: {why}",
-                self.what, self.name
-            ));
-        }
-        Waits(self)
-    }
-}
-
-impl Drop for Waits<'_> {
-    fn drop(&mut self) {
-        let Shared { what, name, waiting, .. } = self.0;
-        if waiting.0.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.core.warn(&format!("{what} {name:?}: no result waits for room any more"));
-        }
-    }
 }
 
 /// Is called with a job that goes to the dead. An error lets the job be handed out again.
@@ -87,6 +61,7 @@ impl Shared {
         let engine = core.engine()?.queue(&format!("{prefix}{name}"), &settings.shared)?;
         let spec = engine.spec()?;
         let rated = AtomicBool::new(spec.rate.is_some());
+        let ranked = AtomicBool::new(spec.priorities);
         let spec = Mutex::new(spec);
         let (core, name) = (Arc::clone(core), name.to_owned());
         let (waiting, other_release) = (Waiting::default(), AtomicBool::new(false));
@@ -99,6 +74,7 @@ impl Shared {
             waiting,
             other_release,
             rated,
+            ranked,
             engine,
             failed,
         };
@@ -130,6 +106,11 @@ impl Shared {
         self.rated.load(Ordering::Relaxed)
     }
 
+    /// Returns whether jobs may have priorities, as far as it is known here.
+    pub(crate) fn has_priorities(&self) -> bool {
+        self.ranked.load(Ordering::Relaxed)
+    }
+
     /// Returns a pause before a retry that does not let a queue with a limit stall.
     pub(crate) fn pause(&self, d: Duration) -> Duration {
         let QueueSpec { lease, limit, .. } = self.spec();
@@ -153,7 +134,9 @@ impl Shared {
             redelivered: counts.redelivered,
             ghosts: counts.ghosts,
             dead: counts.dead,
-            waiting_for_room: self.waiting.0.load(Ordering::Acquire),
+            queued_by_priority: counts.queued_by_priority,
+            running_by_priority: counts.running_by_priority,
+            waiting_for_room: self.waiting.count(),
         })
     }
 
@@ -175,6 +158,10 @@ impl Shared {
     fn update(&self, changes: &Changes) -> io::Result<()> {
         settings::check(self.what, &self.name, changes)?;
         self.look()?;
+        let after = changes.apply(&self.spec());
+        if after.per_key && after.priorities {
+            return Err(invalid(format!("{} {:?}: {NO_ORDER}", self.what, self.name)));
+        }
         let engine = self.engine()?;
         engine.update(changes)?;
         self.learn(engine.spec()?, "this process has changed it");
@@ -197,6 +184,7 @@ impl Shared {
         let mut known = self.spec.lock().unwrap_or_else(PoisonError::into_inner);
         let found = update::differences(&known, &spec);
         self.rated.store(spec.rate.is_some(), Ordering::Relaxed);
+        self.ranked.store(spec.priorities, Ordering::Relaxed);
         *known = spec;
         drop(known);
         for difference in found {
@@ -299,7 +287,8 @@ impl<T> fmt::Debug for QueueBuilder<T> {
 /// A queue of jobs, which many processes send to and work through. Cloning it is cheap.
 ///
 /// A job is stored before [`send`](Queue::send) returns. It is handed out under a lease until a
-/// holder is [done](Job::done) with it, so it runs at least once. The order is not promised.
+/// holder is [done](Job::done) with it, so it runs at least once. The order is not promised, except
+/// with [`per_key`](QueueBuilder::per_key) and [`priorities`](QueueBuilder::priorities).
 ///
 /// # Examples
 /// ```
@@ -323,13 +312,15 @@ impl<T> fmt::Debug for QueueBuilder<T> {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct Queue<T> {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
+    /// What jobs have that are sent by this handle.
+    pub(crate) priority: u8,
     _job: PhantomData<fn(T) -> T>,
 }
 
 impl<T: Wire> Queue<T> {
     pub(crate) fn new(shared: Arc<Shared>) -> Queue<T> {
-        Queue { shared, _job: PhantomData }
+        Queue { shared, priority: 0, _job: PhantomData }
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
@@ -383,12 +374,13 @@ impl<T: Wire> Queue<T> {
     /// ```
     pub fn send_keyed(&self, key: &str, job: T) -> Result<Sent, SendError<T>> {
         match self.shared.keyed(key) {
-            Ok(id) => Pending::begin(&self.shared, id, job, Duration::ZERO).finish(),
+            Ok(id) => Pending::begin(&self.shared, id, job, self.terms(Duration::ZERO)).finish(),
             Err(error) => Err(SendError::Refused { job, error }),
         }
     }
 
-    /// Sends a job again, by the id in the error of an attempt whose outcome is not known. If the
+    /// Sends a job again, by the id in the error of an attempt whose outcome is not known, and with
+    /// the priority of that attempt. If the
     /// first attempt has stored the job, the result is [`Sent::Already`] as long as the job is
     /// queued or running, and also for two minutes after it was sent, which a server remembers.
     /// Earlier jobs of the same key do not matter, as each sending has a name of its own. An id of
@@ -401,7 +393,11 @@ impl<T: Wire> Queue<T> {
     /// # Cancellation
     /// This is a cancellation point. The job may have been stored all the same.
     pub fn send_again(&self, id: &JobId, job: T) -> Result<Sent, SendError<T>> {
-        Pending::begin(&self.shared, id.clone(), job, Duration::ZERO).finish()
+        let mut terms = self.terms(Duration::ZERO);
+        if let Some(first) = id.priority() {
+            terms.priority = first;
+        }
+        Pending::begin(&self.shared, id.clone(), job, terms).finish()
     }
 
     /// Begins to send a job. What is returned is a [`Source`](ecru::Source) of the result, so many
@@ -429,7 +425,7 @@ impl<T: Wire> Queue<T> {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn begin_send(&self, job: T) -> Pending<T> {
-        Pending::begin(&self.shared, JobId::generate(), job, Duration::ZERO)
+        Pending::begin(&self.shared, JobId::generate(), job, self.terms(Duration::ZERO))
     }
 
     /// Begins to take jobs. At most `window` leases are held, for jobs in the channel and for those
@@ -596,7 +592,7 @@ impl<T: Wire> Queue<T> {
 
 impl<T> Clone for Queue<T> {
     fn clone(&self) -> Queue<T> {
-        Queue { shared: Arc::clone(&self.shared), _job: PhantomData }
+        Queue { shared: Arc::clone(&self.shared), priority: self.priority, _job: PhantomData }
     }
 }
 

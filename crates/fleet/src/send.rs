@@ -3,13 +3,12 @@
 use std::fmt;
 use std::io;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use ecru::source::WaitList;
 use ecru::{Cancelled, Source};
 
 use crate::codec::{self, Wire};
-use crate::engine::{BoxSource, Sending};
+use crate::engine::{BoxSource, Sending, Terms};
 use crate::errors::SendError;
 use crate::id::JobId;
 use crate::queue::Shared;
@@ -45,10 +44,12 @@ enum Refused {
 }
 
 impl<T: Wire> Pending<T> {
-    pub(crate) fn begin(shared: &Shared, id: JobId, job: T, after: Duration) -> Pending<T> {
+    pub(crate) fn begin(shared: &Shared, id: JobId, job: T, terms: Terms) -> Pending<T> {
+        let id = id.with_priority(terms.priority);
         let begun = codec::encode("the job", &job).and_then(|payload| {
-            shared.check_pause(after)?;
-            shared.engine()?.begin_send(&id.token(), payload, id.sending(), after)
+            shared.check_pause(terms.after)?;
+            shared.check_priority(terms.priority)?;
+            shared.engine()?.begin_send(&id.token(), payload, id.sending(), &terms)
         });
         let refused = |why| Outcome::Refused(Mutex::new(Some(why)));
         let outcome = match begun {

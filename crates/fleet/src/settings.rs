@@ -28,6 +28,11 @@ const PERIODS: (Duration, Duration) =
 /// The longest pause: a hundred years. Servers and clocks cannot count much longer ones.
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
+/// Why a queue has not both.
+pub(crate) const NO_ORDER: &str = "it has per_key and priorities; the jobs of a key run in the \
+     order in which they were sent, so none of them can be more urgent; leave one of the two out, or \
+     use two queues";
+
 /// What a program has set.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
@@ -100,7 +105,11 @@ impl Settings {
                 "per_key is {jobs}, and must be 1: one job of each key at a time"
             ));
         }
-        let QueueSpec { lease, limit, per_key, .. } = self.shared.apply(&QueueSpec::default());
+        let QueueSpec { lease, limit, per_key, priorities, .. } =
+            self.shared.apply(&QueueSpec::default());
+        if per_key && priorities {
+            return refuse(NO_ORDER.into());
+        }
         if per_key && limit.is_some() {
             return refuse(
                 "it has per_key and a limit; a job that waits for another one of its key counts as \

@@ -63,6 +63,13 @@ impl Update {
         self
     }
 
+    /// Lets jobs have [priorities](crate::QueueBuilder::priorities). Those that are there have the
+    /// priority 0.
+    pub fn priorities(mut self) -> Update {
+        self.0.priorities = Some(true);
+        self
+    }
+
     /// Changes on how many servers of a cluster jobs are stored.
     pub fn replicas(mut self, servers: usize) -> Update {
         self.0.replicas = Some(servers);
@@ -78,6 +85,7 @@ pub(crate) fn differences(old: &QueueSpec, new: &QueueSpec) -> Vec<String> {
     note(&mut found, "capacity", old.capacity, new.capacity);
     note(&mut found, "rate", old.rate, new.rate);
     note(&mut found, "order of each key", Some(old.per_key), Some(new.per_key));
+    note(&mut found, "use of priorities", Some(old.priorities), Some(new.priorities));
     note(&mut found, "number of replicas", Some(old.replicas), Some(new.replicas));
     found
 }

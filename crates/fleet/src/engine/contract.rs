@@ -10,7 +10,7 @@ use super::local;
 use super::nats::NatsEngine;
 use super::{
     Announced, Changes, Dead, Delivery, Engine, EngineQueue, Pull, QueueSpec, ResultsSpec, Seen,
-    Sending, Watch,
+    Sending, Terms, Watch,
 };
 use crate::errors::LeaseLost;
 
@@ -52,7 +52,7 @@ fn lease(lease: Duration) -> Changes {
 fn send(queue: &dyn EngineQueue, id: &str, is_named: bool) -> io::Result<Sending> {
     let sending = is_named.then_some(id);
     Ok(queue
-        .begin_send(id, Bytes::copy_from_slice(id.as_bytes()), sending, Duration::ZERO)?
+        .begin_send(id, Bytes::copy_from_slice(id.as_bytes()), sending, &Terms::default())?
         .wait()?)
 }
 
@@ -341,6 +341,7 @@ fn the_dead_are_kept_apart() {
             attempts: 3,
             reason: reason.into(),
             payload: Bytes::from_static(b"grain"),
+            priority: 2,
         };
         let first = dead("a", 1, " it\r\nbroke\0 \u{1F980}");
         for entry in [&first, &first, &dead("a", 2, ""), &dead("b", 3, &"ä".repeat(4096))] {
@@ -498,6 +499,7 @@ fn settings_change_while_jobs_are_held() {
                 replicas: 1,
                 rate: None,
                 per_key: false,
+                priorities: false,
             };
             assert_eq!((queue.spec()?, other.spec()?), (wanted.clone(), wanted));
             assert_eq!(heard.next()?, Announced::Lease(LONG / 2));

@@ -31,6 +31,7 @@ mod contract;
 mod local;
 mod names;
 mod nats;
+mod priority;
 mod rate;
 
 use std::io;
@@ -42,6 +43,7 @@ use ecru_nats::Options;
 
 pub(crate) use local::local;
 pub(crate) use names::{MAX_NAME, check_name, in_order, key_of, text, token};
+pub(crate) use priority::{PRIORITIES, Picker, priorities};
 pub(crate) use rate::Rate;
 
 use crate::progress::Progress;
@@ -76,12 +78,15 @@ pub(crate) struct QueueSpec {
     pub(crate) rate: Option<Rate>,
     /// Jobs of a key are handed out in order, one at a time.
     pub(crate) per_key: bool,
+    /// Jobs may have priorities.
+    pub(crate) priorities: bool,
 }
 
 impl Default for QueueSpec {
     fn default() -> QueueSpec {
-        let lease = Duration::from_secs(30);
-        QueueSpec { lease, limit: None, capacity: None, replicas: 1, rate: None, per_key: false }
+        let (lease, replicas) = (Duration::from_secs(30), 1);
+        let (limit, capacity, rate, per_key, priorities) = Default::default();
+        QueueSpec { lease, limit, capacity, replicas, rate, per_key, priorities }
     }
 }
 
@@ -94,6 +99,7 @@ pub(crate) struct Changes {
     pub(crate) replicas: Option<usize>,
     pub(crate) rate: Option<Option<Rate>>,
     pub(crate) per_key: Option<bool>,
+    pub(crate) priorities: Option<bool>,
 }
 
 impl Changes {
@@ -106,6 +112,7 @@ impl Changes {
             replicas: self.replicas.unwrap_or(spec.replicas),
             rate: self.rate.unwrap_or(spec.rate),
             per_key: self.per_key.unwrap_or(spec.per_key),
+            priorities: self.priorities.unwrap_or(spec.priorities),
         }
     }
 }
@@ -148,6 +155,15 @@ pub(crate) trait Engine: Send + Sync {
     fn end(&self) {}
 }
 
+/// How a job is sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Terms {
+    /// It is handed out no sooner than after this time.
+    pub(crate) after: Duration,
+    /// 0 is the most urgent. Others are for queues with priorities.
+    pub(crate) priority: u8,
+}
+
 /// What became of a job that was sent.
 #[derive(Debug)]
 pub(crate) enum Sending {
@@ -183,6 +199,10 @@ pub(crate) struct Counts {
     pub(crate) dead: u64,
     /// The sequence number of the last of the dead, or 0 if there was never one.
     pub(crate) last_dead: u64,
+    /// Those of `queued` by their priorities.
+    pub(crate) queued_by_priority: [u64; PRIORITIES],
+    /// Those of `running` by their priorities.
+    pub(crate) running_by_priority: [u64; PRIORITIES],
 }
 
 /// A queue: jobs, each under an id of its own, and the dead.
@@ -198,6 +218,9 @@ pub(crate) trait EngineQueue: Send + Sync {
     /// The job is handed out no sooner than `after` its storing. Until then it counts as queued or
     /// as running.
     ///
+    /// In a queue with priorities, each pull hands out the most urgent jobs first, and of each
+    /// twelve jobs one at least of each priority that has some.
+    ///
     /// May wait for a place among the unacknowledged messages. If that wait is cancelled, nothing
     /// is stored and the error is the cancellation.
     fn begin_send(
@@ -205,13 +228,14 @@ pub(crate) trait EngineQueue: Send + Sync {
         id: &str,
         payload: Bytes,
         sending: Option<&str>,
-        after: Duration,
+        terms: &Terms,
     ) -> io::Result<BoxSource>;
 
     /// Stores jobs, each under its id, one after another and all of them or none. No other job ever
     /// has one of the ids. `Already` tells that they were stored before, which an engine knows
-    /// while one of them is queued or held, or if it remembers recent messages.
-    fn send_all(&self, jobs: &[(String, Bytes)]) -> io::Result<Sending>;
+    /// while one of them is queued or held, or if it remembers recent messages. They wait for
+    /// nothing, whatever the terms are.
+    fn send_all(&self, jobs: &[(String, Bytes)], terms: &Terms) -> io::Result<Sending>;
 
     /// Begins to take jobs. At most `window` deliveries of this pull are alive at once. The engine
     /// may ask for that many ahead of [`Pull::next`], so a delivery's lease may have begun before
@@ -277,6 +301,8 @@ pub(crate) struct Dead {
     pub(crate) reason: String,
     /// What it consists of.
     pub(crate) payload: Bytes,
+    /// The priority that it had.
+    pub(crate) priority: u8,
 }
 
 /// Jobs as they are handed out.
@@ -305,6 +331,8 @@ pub(crate) struct Delivery {
     pub(crate) sequence: u64,
     /// How often it was handed out, this time included.
     pub(crate) delivery: u32,
+    /// Its priority.
+    pub(crate) priority: u8,
     /// How often the work on it has begun before, as far as the engine knows yet:
     /// [`Lease::begin`] knows.
     pub(crate) begun: u32,

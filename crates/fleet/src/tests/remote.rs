@@ -10,7 +10,7 @@ use ecru::Scope;
 
 use crate::engine::{
     self, Announcements, BoxSource, Changes, Counts, Dead, Delivery, Engine, EngineQueue,
-    EngineResults, Lease, Pull, QueueSpec, Renewal, ResultsSpec, Sending,
+    EngineResults, Lease, Pull, QueueSpec, Renewal, ResultsSpec, Sending, Terms,
 };
 use crate::{Fleet, Progress};
 
@@ -80,17 +80,17 @@ impl EngineQueue for RemoteQueue {
         id: &str,
         payload: Bytes,
         sending: Option<&str>,
-        after: Duration,
+        terms: &Terms,
     ) -> io::Result<BoxSource> {
         if self.link.is_cut() {
             return Ok(Box::new(ecru::source::ready(engine::Sending::Unknown)));
         }
-        self.queue.begin_send(id, payload, sending, after)
+        self.queue.begin_send(id, payload, sending, terms)
     }
 
-    fn send_all(&self, jobs: &[(String, Bytes)]) -> io::Result<Sending> {
+    fn send_all(&self, jobs: &[(String, Bytes)], terms: &Terms) -> io::Result<Sending> {
         self.link.check()?;
-        self.queue.send_all(jobs)
+        self.queue.send_all(jobs, terms)
     }
 
     fn pull(&self, window: usize) -> io::Result<Box<dyn Pull>> {

@@ -9,5 +9,6 @@ mod functions;
 mod jobs;
 mod limits;
 mod orders;
+mod priorities;
 mod progress;
 mod queue;

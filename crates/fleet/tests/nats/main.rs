@@ -8,6 +8,7 @@ mod child;
 #[path = "../../../nats/tests/behaviour/cluster.rs"]
 mod cluster;
 mod clusters;
+mod priorities_tool;
 mod queue_tool;
 #[path = "../../../nats/tests/behaviour/server.rs"]
 mod server;
@@ -28,6 +29,8 @@ mod jobs;
 mod limits;
 #[path = "../behaviour/orders.rs"]
 mod orders;
+#[path = "../behaviour/priorities.rs"]
+mod priorities;
 #[path = "../behaviour/progress.rs"]
 mod progress;
 #[path = "../behaviour/queue.rs"]

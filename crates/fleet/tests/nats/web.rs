@@ -13,14 +13,14 @@ use crate::server::Server;
 use crate::tool::fleet;
 
 /// A page that is served.
-struct Page {
+pub(crate) struct Page {
     _process: Killed,
     address: String,
     token: String,
 }
 
 impl Page {
-    fn serve(url: &str, more: &[&str]) -> Page {
+    pub(crate) fn serve(url: &str, more: &[&str]) -> Page {
         let child = fleet()
             .env_remove("FLEET_WEB_TOKEN")
             .args(["web", url, "--listen", "127.0.0.1:0", "--timeout", "60"])
@@ -37,7 +37,7 @@ impl Page {
         Page { _process: process, address: address.to_owned(), token: token.to_owned() }
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}/#token={}", self.address, self.token)
     }
 
@@ -127,7 +127,8 @@ fn fleet_375_the_page_in_a_browser_slow() {
                 }
                 let cells = "[...document.querySelector('#queues tbody tr').cells].map(c => c.innerText)";
                 let cells = browser.evaluate(cells);
-                assert_eq!((&cells[2], &cells[5], &cells[7]), (&"1".into(), &"1".into(), &"1".into()));
+                assert_eq!((&cells[2], &cells[5], &cells[8]), (&"1".into(), &"1".into(), &"1".into()));
+                assert_eq!(browser.evaluate("document.getElementById('ranks-shown').hidden"), true);
                 let shown = "getComputedStyle(document.querySelector('#dead tbody .acts')).display";
                 assert_eq!(browser.evaluate(shown), "none");
                 assert_eq!(browser.evaluate("document.title"), "ecru fleet");

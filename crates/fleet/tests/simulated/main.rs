@@ -9,6 +9,7 @@ mod duplicates;
 mod orders;
 mod ordinary;
 mod partitions;
+mod priorities;
 mod progress;
 mod rates;
 mod restarts;

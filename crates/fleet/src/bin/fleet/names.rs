@@ -1,9 +1,11 @@
 //! What queues and functions are called on the servers: see the documentation of `ecru-fleet`.
 
-/// The consumer that hands out the jobs of a queue.
-pub(crate) const WORKERS: &str = "workers";
+use ecru_nats::jetstream::StreamConfig;
 
-/// The subjects of all jobs.
+/// How many priorities jobs may have. 0 is the most urgent.
+pub(crate) const PRIORITIES: usize = 4;
+
+/// The subjects of all jobs of the priority 0. Each queue has some.
 pub(crate) const ALL_JOBS: &str = "fleet.jobs.>";
 
 /// The subjects of all dead jobs.
@@ -78,8 +80,43 @@ pub(crate) fn tokens(id: &str) -> Vec<String> {
     std::iter::once(token(id)).chain(in_order).collect()
 }
 
+/// Returns how many priorities the jobs of a stream have: one, or all.
+pub(crate) fn priorities(jobs: &StreamConfig) -> usize {
+    let is_ranked = jobs.subjects.iter().any(|subject| subject.starts_with("fleet.jobs-"));
+    if is_ranked { PRIORITIES } else { 1 }
+}
+
+/// Returns the consumer that hands out the jobs of a priority.
+pub(crate) fn workers(priority: usize) -> String {
+    if priority == 0 { "workers".to_owned() } else { format!("workers-{priority}") }
+}
+
+/// Returns the priority in the subject of a job.
+pub(crate) fn priority(subject: &str) -> usize {
+    let root = subject.split('.').nth(1).unwrap_or_default();
+    let number = root.strip_prefix("jobs-").and_then(|number| number.parse().ok());
+    number.filter(|number| *number < PRIORITIES).unwrap_or(0)
+}
+
+/// Returns the subjects of all jobs of a priority.
+pub(crate) fn all_jobs(queue: &str, priority: usize) -> String {
+    match priority {
+        // Those that are in order with others of a key have one token more.
+        0 => format!("fleet.jobs.{queue}.>"),
+        priority => format!("fleet.jobs-{priority}.{queue}.*"),
+    }
+}
+
+/// Returns the subject of a job with this id, whatever its priority is.
+pub(crate) fn job_of_any_priority(queue: &str, token: &str) -> String {
+    format!("fleet.*.{queue}.{token}")
+}
+
 /// Returns the subject of a job.
-pub(crate) fn job(queue: &str, token: &str) -> String {
+pub(crate) fn job(queue: &str, token: &str, priority: usize) -> String {
+    if priority > 0 {
+        return format!("fleet.jobs-{priority}.{queue}.{token}");
+    }
     // The key and the name of a job that is in order with others are two tokens there.
     match token.split_once("==") {
         Some((key, name)) if !key.is_empty() && !name.is_empty() => {
@@ -141,10 +178,13 @@ mod tests {
         assert_eq!(kind("f_q_mill"), ("function", "q_mill"));
         assert_eq!((&*token("user 7"), &*id("user=207")), ("user=207", "user 7"));
         assert_eq!((&*id("x=2"), &*id("=FF")), ("x=2", "=FF"));
-        let subject = job("q_mill", "user=207==x");
+        let subject = job("q_mill", "user=207==x", 0);
         assert_eq!((&*subject, &*id("user=207==x")), ("fleet.jobs.q_mill.user=207.x", "user 7/x"));
         assert_eq!(token_of_job(&subject), "user=207==x");
         assert_eq!(tokens("user 7/x"), ["user=207=2Fx", "user=207==x"]);
-        assert_eq!(token_of_job(&job("q_mill", "a")), "a");
+        assert_eq!(token_of_job(&job("q_mill", "a", 0)), "a");
+        let subject = job("q_mill", "a", 2);
+        assert_eq!((&*subject, &*token_of_job(&subject)), ("fleet.jobs-2.q_mill.a", "a"));
+        assert_eq!((priority(&subject), priority("fleet.jobs.q_mill.a")), (2, 0));
     }
 }

@@ -5,18 +5,21 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use ecru_nats::jetstream::{Consumer, JetStream, StoredMessage};
+use ecru_nats::jetstream::{Consumer, ConsumerInfo, JetStream, StoredMessage};
 use ecru_nats::{Error, Message};
 use serde_json::{Value, json};
 
 use crate::args::{self, Action, Which};
-use crate::names::{self, WORKERS};
+use crate::names::{self, PRIORITIES};
 use crate::options;
 use crate::text::plain;
 
 /// JetStream's codes: no such stream; a limit of a stream is reached.
 const NO_STREAM: u32 = 10_059;
 const LIMIT_REACHED: u32 = 10_077;
+
+/// JetStream's codes if a job cannot be stored because there is one with its id.
+const IS_THERE: [u32; 3] = [LIMIT_REACHED, 10_071, 10_164];
 
 /// The pause between two looks at what is running.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -35,11 +38,11 @@ pub(crate) fn run(settings: &args::Queue) -> io::Result<u8> {
     })
 }
 
-/// Returns what a queue is called on the servers.
-fn find(js: &JetStream, name: &str) -> io::Result<String> {
+/// Returns what a queue is called on the servers, and how many priorities its jobs have.
+fn find(js: &JetStream, name: &str) -> io::Result<(String, usize)> {
     for found in [format!("q_{name}"), format!("f_{name}"), name.to_owned()] {
         match js.stream_info(&names::jobs(&found)) {
-            Ok(_) => return Ok(found),
+            Ok(info) => return Ok((found, names::priorities(&info.config))),
             Err(error) if error.code() == Some(NO_STREAM) => {}
             Err(error) => return Err(error.into()),
         }
@@ -52,6 +55,8 @@ pub(crate) struct Queue {
     js: JetStream,
     /// With the prefix.
     name: String,
+    /// How many priorities its jobs have.
+    priorities: usize,
     json: bool,
 }
 
@@ -60,6 +65,7 @@ pub(crate) struct Dead {
     pub(crate) number: u64,
     pub(crate) id: String,
     pub(crate) attempts: u64,
+    pub(crate) priority: usize,
     pub(crate) reason: String,
     pub(crate) stored: StoredMessage,
 }
@@ -72,6 +78,7 @@ impl Dead {
             number: stored.sequence,
             id: names::id(token),
             attempts: header("Fleet-Attempts").parse().unwrap_or(0),
+            priority: header("Fleet-Priority").parse().unwrap_or(0).min(PRIORITIES - 1),
             reason: serde_json::from_str(header("Fleet-Reason")).unwrap_or_default(),
             stored,
         }
@@ -87,6 +94,7 @@ impl Dead {
             "number": self.number,
             "id": self.id,
             "attempts": self.attempts,
+            "priority": self.priority,
             "reason": self.reason,
             "buried": self.stored.time,
             "payload": serde_json::from_str(&payload).unwrap_or(Value::String(payload)),
@@ -103,7 +111,8 @@ fn write(text: &str) -> io::Result<()> {
 impl Queue {
     /// Finds a queue or a function by its name, with or without the prefix.
     pub(crate) fn open(js: JetStream, name: &str, json: bool) -> io::Result<Queue> {
-        Ok(Queue { name: find(&js, name)?, js, json })
+        let (name, priorities) = find(&js, name)?;
+        Ok(Queue { js, name, priorities, json })
     }
 
     fn act(&self, action: &Action) -> io::Result<()> {
@@ -114,11 +123,11 @@ impl Queue {
             Action::Discard(which) => self.each(*which, "discarded", |dead| self.discard(dead)),
             Action::Job(id) => self.job(id),
             Action::Pause(pause) => {
-                self.workers()?.pause(*pause)?;
+                self.workers().iter().try_for_each(|workers| workers.pause(*pause))?;
                 self.say("paused")
             }
             Action::Resume => {
-                self.workers()?.resume()?;
+                self.workers().iter().try_for_each(Consumer::resume)?;
                 self.say("resumed")
             }
             Action::Drain => self.drain(),
@@ -133,8 +142,16 @@ impl Queue {
         }
     }
 
-    fn workers(&self) -> Result<Consumer, Error> {
-        self.js.consumer(&names::jobs(&self.name), WORKERS)
+    /// Returns the consumer of each priority.
+    fn workers(&self) -> Vec<Consumer> {
+        let consumer =
+            |priority| self.js.consumer(&names::jobs(&self.name), &names::workers(priority));
+        // The names are well formed.
+        (0..self.priorities).filter_map(|priority| consumer(priority).ok()).collect()
+    }
+
+    fn infos(&self) -> Result<Vec<ConsumerInfo>, Error> {
+        self.workers().iter().map(Consumer::info).collect()
     }
 
     /// Returns the first of the dead from a number on.
@@ -206,11 +223,18 @@ impl Queue {
     }
 
     pub(crate) fn revive(&self, dead: &Dead) -> io::Result<()> {
-        let subject = names::job(&self.name, dead.token());
-        let job = Message::new(&subject, dead.stored.payload.clone());
+        let priority = dead.priority.min(self.priorities - 1);
+        let subject = names::job(&self.name, dead.token(), priority);
+        let mut job = Message::new(&subject, dead.stored.payload.clone());
+        if self.priorities > 1 {
+            let any = names::job_of_any_priority(&self.name, dead.token());
+            job = job
+                .with_header("Nats-Expected-Last-Subject-Sequence", "0")?
+                .with_header("Nats-Expected-Last-Subject-Sequence-Subject", &any)?;
+        }
         match self.js.publish_message(&job) {
             Ok(_) => self.discard(dead),
-            Err(error) if error.code() == Some(LIMIT_REACHED) => {
+            Err(error) if error.code().is_some_and(|code| IS_THERE.contains(&code)) => {
                 let text = format!(
                     "the job {} stays among the dead, because a job with its id is queued or \
                      running, or the queue is full: {error}",
@@ -241,8 +265,12 @@ impl Queue {
 
     /// Returns what is known of a job that the servers call `token`.
     fn find(&self, id: &str, token: &str) -> io::Result<Option<Value>> {
-        let subject = names::job(&self.name, token);
-        let stored = self.js.last_message(&names::jobs(&self.name), &subject)?;
+        let jobs = names::jobs(&self.name);
+        let mut stored = (0..self.priorities).filter_map(|priority| {
+            let subject = names::job(&self.name, token, priority);
+            self.js.last_message(&jobs, &subject).transpose()
+        });
+        let stored = stored.next().transpose()?;
         let dead = format!("fleet.dead.{}.{token}.*", self.name);
         let dead = self.js.next_message(&names::dead(&self.name), 1, &dead)?.map(Dead::new);
         Ok(match (stored, dead) {
@@ -256,8 +284,9 @@ impl Queue {
                     Some(begun) => begun,
                     None => u64::from(self.is_on_a_page(job.sequence)?),
                 };
+                let priority = names::priority(&job.subject);
                 // The consumer hands out in order, but for what is handed out again.
-                let handed_out = self.workers()?.info()?.delivered.stream >= job.sequence;
+                let handed_out = self.infos()?[priority].delivered.stream >= job.sequence;
                 let state = if handed_out { "running, or in a pause" } else { "queued" };
                 let progress = names::progress(&self.name, token);
                 let progress = self.js.last_message(&names::attempts(&self.name), &progress)?;
@@ -269,6 +298,7 @@ impl Queue {
                     "id": id,
                     "state": state,
                     "attempts": begun,
+                    "priority": priority,
                     "progress": progress,
                     "sent": job.time,
                     "payload": serde_json::from_str(&payload).unwrap_or(Value::String(payload)),
@@ -308,28 +338,28 @@ impl Queue {
     /// below the consumer's floor: it never hands out a message there again.
     fn repair(&self) -> io::Result<()> {
         let stream = names::jobs(&self.name);
-        let settled = self.workers()?.info()?.ack_floor.stream;
-        let all = format!("fleet.jobs.{}.>", self.name);
-        let mut from = 1;
-        while let Some(job) = self.js.next_message(&stream, from, &all)? {
-            if job.sequence > settled {
-                break;
-            }
-            from = job.sequence + 1;
-            self.js.delete_message(&stream, job.sequence)?;
-            let id = names::id(&names::token_of_job(&job.subject));
-            match self.json {
-                true => write(&json!({ "id": id, "state": "removed" }).to_string())?,
-                false => write(&format!("{}  removed", plain(&id)))?,
+        for (priority, info) in self.infos()?.iter().enumerate() {
+            let all = names::all_jobs(&self.name, priority);
+            let mut from = 1;
+            while let Some(job) = self.js.next_message(&stream, from, &all)? {
+                if job.sequence > info.ack_floor.stream {
+                    break;
+                }
+                from = job.sequence + 1;
+                self.js.delete_message(&stream, job.sequence)?;
+                let id = names::id(&names::token_of_job(&job.subject));
+                match self.json {
+                    true => write(&json!({ "id": id, "state": "removed" }).to_string())?,
+                    false => write(&format!("{}  removed", plain(&id)))?,
+                }
             }
         }
         Ok(())
     }
 
     fn drain(&self) -> io::Result<()> {
-        let workers = self.workers()?;
-        workers.pause(args::FOR_EVER)?;
-        while workers.info()?.num_ack_pending > 0 {
+        self.workers().iter().try_for_each(|workers| workers.pause(args::FOR_EVER))?;
+        while self.infos()?.iter().any(|info| info.num_ack_pending > 0) {
             ecru::sleep(PAUSE)?;
         }
         self.say("drained, and paused until it is resumed")

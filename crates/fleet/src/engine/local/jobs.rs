@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use crate::engine::{Counts, MOST_REPORTS, QueueSpec, key_of};
+use crate::engine::{Counts, MOST_REPORTS, PRIORITIES, Picker, QueueSpec, Terms, key_of};
 use crate::errors::LeaseLost;
 use crate::progress::Progress;
 
@@ -16,8 +16,9 @@ pub(super) struct Jobs {
     by_id: BTreeMap<String, u64>,
     /// The jobs of each key whose jobs are in order. Only the first one is handed out.
     by_key: BTreeMap<String, BTreeSet<u64>>,
-    /// Jobs that can be handed out at once.
-    ready: BTreeSet<u64>,
+    /// Jobs that can be handed out at once, by their priorities.
+    ready: [BTreeSet<u64>; PRIORITIES],
+    picker: Picker,
     /// When leases and pauses end.
     due: BTreeSet<(Instant, u64)>,
     /// Jobs that are held or in a pause.
@@ -36,6 +37,7 @@ struct Stored {
     begun_by: u32,
     state: Place,
     progress: Option<Progress>,
+    priority: u8,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -64,6 +66,7 @@ pub(super) struct Taken {
     pub(super) number: u64,
     pub(super) delivery: u32,
     pub(super) begun: u32,
+    pub(super) priority: u8,
 }
 
 impl Jobs {
@@ -73,7 +76,7 @@ impl Jobs {
         spec: &QueueSpec,
         id: &str,
         payload: Bytes,
-        due: Option<Instant>,
+        terms: &Terms,
     ) -> Added {
         if self.by_id.contains_key(id) {
             return Added::Already;
@@ -85,12 +88,14 @@ impl Jobs {
         self.last += 1;
         let id = id.to_owned();
         self.by_id.insert(id.clone(), self.last);
-        self.ready.insert(self.last);
-        let (deliveries, begun, begun_by, state) = (0, 0, 0, Place::Ready);
+        self.ready[usize::from(terms.priority)].insert(self.last);
+        let (deliveries, begun, begun_by, state, progress) = (0, 0, 0, Place::Ready, None);
+        let (id_too, priority) = (id.clone(), terms.priority);
         let stored =
-            Stored { id: id.clone(), payload, deliveries, begun, begun_by, state, progress: None };
+            Stored { id: id_too, payload, deliveries, begun, begun_by, state, progress, priority };
         self.by_number.insert(self.last, stored);
-        if let Some(due) = due {
+        let due = ecru::time::now().checked_add(terms.after);
+        if let Some(due) = due.filter(|_| !terms.after.is_zero()) {
             self.place(self.last, Place::Pausing(due));
         }
         if let Some((key, _)) = key_of(&id) {
@@ -104,7 +109,12 @@ impl Jobs {
     }
 
     /// Stores jobs that are ready at once, all of them or none.
-    pub(super) fn add_all(&mut self, spec: &QueueSpec, jobs: &[(String, Bytes)]) -> Added {
+    pub(super) fn add_all(
+        &mut self,
+        spec: &QueueSpec,
+        jobs: &[(String, Bytes)],
+        terms: &Terms,
+    ) -> Added {
         if jobs.iter().any(|(id, _)| self.by_id.contains_key(id)) {
             return Added::Already;
         }
@@ -113,7 +123,7 @@ impl Jobs {
             return Added::Full;
         }
         for (id, payload) in jobs {
-            self.add(spec, id, payload.clone(), None);
+            self.add(spec, id, payload.clone(), terms);
         }
         Added::New
     }
@@ -131,15 +141,19 @@ impl Jobs {
             return Err(Some(until));
         }
         let is_limited = spec.limit.is_some_and(|limit| self.busy >= limit);
-        let Some(&number) = self.ready.first().filter(|_| !is_limited) else {
+        let has_jobs = |priority: u8| !self.ready[usize::from(priority)].is_empty();
+        let Some(priority) = self.picker.pick(has_jobs).filter(|_| !is_limited) else {
             return Err(next_due);
         };
+        self.picker.took(priority);
+        let number = *self.ready[usize::from(priority)].first().expect("it has a job");
         self.place(number, Place::Held(now + spec.lease));
         let job = self.by_number.get_mut(&number).expect("it is ready");
         job.deliveries += 1;
         job.progress = None;
         let (id, payload) = (job.id.clone(), job.payload.clone());
-        Ok(Taken { id, payload, number, delivery: job.deliveries, begun: job.begun })
+        let (delivery, begun) = (job.deliveries, job.begun);
+        Ok(Taken { id, payload, number, delivery, begun, priority })
     }
 
     /// Ends the leases and pauses that are over.
@@ -154,9 +168,10 @@ impl Jobs {
     fn place(&mut self, number: u64, place: Place) {
         let Some(job) = self.by_number.get_mut(&number) else { return };
         let old = std::mem::replace(&mut job.state, place);
-        self.leave(number, old);
+        let priority = usize::from(job.priority);
+        self.leave(number, priority, old);
         match place {
-            Place::Ready => drop(self.ready.insert(number)),
+            Place::Ready => drop(self.ready[priority].insert(number)),
             Place::Held(until) | Place::Pausing(until) => {
                 self.due.insert((until, number));
                 self.busy += 1;
@@ -165,9 +180,9 @@ impl Jobs {
         }
     }
 
-    fn leave(&mut self, number: u64, place: Place) {
+    fn leave(&mut self, number: u64, priority: usize, place: Place) {
         match place {
-            Place::Ready => drop(self.ready.remove(&number)),
+            Place::Ready => drop(self.ready[priority].remove(&number)),
             Place::Held(until) | Place::Pausing(until) => {
                 self.due.remove(&(until, number));
                 self.busy -= 1;
@@ -245,7 +260,7 @@ impl Jobs {
     fn remove(&mut self, number: u64) {
         if let Some(job) = self.by_number.remove(&number) {
             self.by_id.remove(&job.id);
-            self.leave(number, job.state);
+            self.leave(number, usize::from(job.priority), job.state);
             if let Some((key, _)) = key_of(&job.id) {
                 self.follow(key, number);
             }
@@ -287,10 +302,15 @@ impl Jobs {
     pub(super) fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         for job in self.by_number.values() {
+            let priority = usize::from(job.priority);
             match job.deliveries {
-                0 => counts.queued += 1,
+                0 => {
+                    counts.queued += 1;
+                    counts.queued_by_priority[priority] += 1;
+                }
                 deliveries => {
                     counts.running += 1;
+                    counts.running_by_priority[priority] += 1;
                     counts.redelivered += u64::from(deliveries > 1);
                 }
             }

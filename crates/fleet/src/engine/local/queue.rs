@@ -16,7 +16,7 @@ use super::pull::LocalPull;
 use crate::engine::rate::Starts;
 use crate::engine::{
     Announced, Announcements, BoxSource, Changes, Counts, Dead, EngineQueue, Pull, QueueSpec,
-    Sending,
+    Sending, Terms,
 };
 use crate::errors::disconnected;
 use crate::progress::Progress;
@@ -103,11 +103,10 @@ impl EngineQueue for Arc<Queue> {
         id: &str,
         payload: Bytes,
         _: Option<&str>,
-        after: Duration,
+        terms: &Terms,
     ) -> io::Result<BoxSource> {
         self.check()?;
-        let due = ecru::time::now().checked_add(after).filter(|_| !after.is_zero());
-        let sending = match self.change(|jobs| jobs.add(&self.settings(), id, payload, due)) {
+        let sending = match self.change(|jobs| jobs.add(&self.settings(), id, payload, terms)) {
             Added::New => Sending::New,
             Added::Already => Sending::Already,
             Added::Full => Sending::Full,
@@ -115,10 +114,10 @@ impl EngineQueue for Arc<Queue> {
         Ok(Box::new(source::ready(sending)))
     }
 
-    fn send_all(&self, jobs: &[(String, Bytes)]) -> io::Result<Sending> {
+    fn send_all(&self, jobs: &[(String, Bytes)], terms: &Terms) -> io::Result<Sending> {
         self.call()?;
         let spec = self.settings();
-        Ok(match self.change(|stored| stored.add_all(&spec, jobs)) {
+        Ok(match self.change(|stored| stored.add_all(&spec, jobs, terms)) {
             Added::New => Sending::New,
             Added::Already => Sending::Already,
             Added::Full => Sending::Full,

@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 use super::failure::{OTHER_SEQUENCE, failed, is_full, is_passing, repeated};
 use super::journal::{Entry, Journal, Noted};
-use super::names::{EXPECTED, LIFETIME, Names};
+use super::names::{EXPECTED, LIFETIME, Names, id_of_job};
 use super::progress;
 use crate::errors::LeaseLost;
 use crate::id::any_number;
@@ -108,9 +108,8 @@ impl Records {
 
     /// Returns whether a job is there.
     fn has_job(&self, id: &str, sequence: u64) -> io::Result<bool> {
-        let subject = self.names.job(id);
-        let found = repeated(|| self.js.last_message(&self.names.jobs, &subject))?;
-        Ok(found.is_some_and(|found| found.sequence == sequence))
+        let found = repeated(|| self.js.message(&self.names.jobs, sequence))?;
+        Ok(found.is_some_and(|found| id_of_job(&found.subject) == id))
     }
 
     /// Writes a record if the last one has this sequence number. Returns its own number, or `None`

@@ -6,9 +6,9 @@ use ecru_nats::jetstream::{JetStream, StoredMessage};
 use ecru_nats::{Error, Message};
 
 use super::failure::{Limit, NO_MESSAGE, failed, limit};
-use super::names::{ATTEMPTS, Names, REASON, id_of_dead};
+use super::names::{ATTEMPTS, Names, PRIORITY, REASON, id_of_dead};
 use super::send::BESIDE;
-use crate::engine::Dead;
+use crate::engine::{Dead, priorities};
 
 /// Stores a job among the dead. Its subject has its id and its number in the queue, so a second
 /// entry of the same job is refused as long as the first one is there.
@@ -24,9 +24,12 @@ pub(super) fn bury(js: &JetStream, names: &Names, entry: &Dead) -> io::Result<()
 
 fn message(names: &Names, entry: &Dead, room: usize) -> Result<Message, Error> {
     let subject = names.dead_job(&entry.id, entry.sequence);
-    Message::new(&subject, entry.payload.clone())
-        .with_header(ATTEMPTS, &entry.attempts.to_string())?
-        .with_header(REASON, &quoted(&entry.reason, room))
+    let mut message = Message::new(&subject, entry.payload.clone())
+        .with_header(ATTEMPTS, &entry.attempts.to_string())?;
+    if entry.priority > 0 {
+        message = message.with_header(PRIORITY, &entry.priority.to_string())?;
+    }
+    message.with_header(REASON, &quoted(&entry.reason, room))
 }
 
 /// Writes as much of a text as there is room for in a header, without ends of lines.
@@ -55,6 +58,7 @@ fn entry(stored: &StoredMessage) -> Dead {
     let (id, sequence) = id_of_dead(&stored.subject);
     let header = |name| stored.headers.get(name);
     let attempts = header(ATTEMPTS).and_then(|number| number.parse().ok());
+    let priority = header(PRIORITY).and_then(|number| number.parse().ok());
     let reason = header(REASON).and_then(|text| serde_json::from_str(text).ok());
     Dead {
         id: id.to_owned(),
@@ -62,6 +66,7 @@ fn entry(stored: &StoredMessage) -> Dead {
         attempts: attempts.unwrap_or(0),
         reason: reason.unwrap_or_default(),
         payload: stored.payload.clone(),
+        priority: priority.filter(|number| priorities().contains(number)).unwrap_or(0),
     }
 }
 

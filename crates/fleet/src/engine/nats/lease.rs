@@ -11,6 +11,7 @@ use ecru_nats::{Error, ErrorKind, Request};
 use super::Attendant;
 use super::attempts::Attempt;
 use super::failure::{NO_MESSAGE, failed, is_passing};
+use super::ranked::Room;
 use crate::engine::{Lease, Renewal};
 use crate::progress::Progress;
 
@@ -30,6 +31,8 @@ pub(super) struct NatsLease {
     pub(super) jobs: Arc<Stream>,
     /// The server was told that the job is done, and has not answered.
     pub(super) is_unanswered: AtomicBool,
+    /// What the job takes in a queue with priorities.
+    pub(super) room: Option<Room>,
 }
 
 /// The stream of the jobs.
@@ -130,6 +133,11 @@ impl Lease for NatsLease {
             }
             None => self.delivery.begin_confirm(&Ack::InProgress),
         };
+        if let Some(permit) = self.room.as_ref().and_then(|room| room.permit.as_ref()) {
+            let client = self.jobs.attendant.get().unwrap_or(self.jobs.js.client());
+            // The job does not depend on it, and the next renewal comes soon.
+            let _ = permit.begin_renew(client);
+        }
         Ok(Box::new(NatsRenewal(begun.map_err(failed)?)))
     }
 

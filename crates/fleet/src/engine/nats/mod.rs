@@ -6,6 +6,9 @@
 //! `max_ack_pending`. Its `backoff` is never set, because it would replace the lease, and neither
 //! is `max_deliver`, after which a message would stay undelivered.
 //!
+//! With priorities, each priority has subjects and a consumer of its own: see [`ranked`] and decision
+//! 44. What [`permits`] lends is then the limit.
+//!
 //! JetStream fences nothing: it accepts a late acknowledgement although the message has been handed
 //! out again. So holders watch their own clocks, [`attempts`] decides which of them settles a job,
 //! and results are stored by the first writer.
@@ -17,14 +20,17 @@ mod journal;
 mod lease;
 mod names;
 mod open;
+mod permits;
 mod place;
 mod progress;
 mod pull;
 mod queue;
+mod ranked;
 mod rate;
 mod results;
 mod send;
 mod watch;
+mod workers;
 
 use std::io;
 use std::sync::{Arc, OnceLock};

@@ -3,8 +3,10 @@
 //! | for | name |
 //! |---|---|
 //! | the jobs of a queue | the stream `fleet-jobs-QUEUE`, the subjects `fleet.jobs.QUEUE.ID` |
+//! | those of the priorities 1 to 3 | the same stream, the subjects `fleet.jobs-1.QUEUE.ID` to `fleet.jobs-3.QUEUE.ID` |
 //! | the jobs of a queue that are in order with others of a key | the same stream, the subjects `fleet.jobs.QUEUE.KEY.NAME` |
-//! | what hands them out | the consumer `workers` |
+//! | what hands them out | the consumer `workers`, and `workers-1` to `workers-3` for the priorities |
+//! | the places of a limit, if jobs have priorities | the stream `fleet-attempts-QUEUE`, the subjects `fleet.attempts.QUEUE.=permits.NUMBER`, the consumer `permits` |
 //! | the dead of a queue | the stream `fleet-dead-QUEUE`, the subjects `fleet.dead.QUEUE.ID.SEQUENCE` |
 //! | the last attempt of each job that was handed out again | the stream `fleet-attempts-QUEUE`, the subjects `fleet.attempts.QUEUE.ID.SEQUENCE` |
 //! | when jobs were handed out under a rate | the same stream, the subject `fleet.attempts.QUEUE.=rate.starts` |
@@ -16,10 +18,21 @@
 //! `QUEUE` and `NAME` are what the layer above calls them: it puts a prefix before the name that
 //! the program has chosen.
 
-use crate::engine::{in_order, key_of};
+use crate::engine::{in_order, key_of, priorities};
 
-/// The consumer that hands out the jobs of a queue.
-pub(super) const WORKERS: &str = "workers";
+/// The consumer that hands out the jobs of a queue, or those of the priority 0.
+const WORKERS: &str = "workers";
+
+/// The consumer that lends the places of a limit.
+pub(super) const PERMITS: &str = "permits";
+
+/// Returns the consumer that hands out the jobs of a priority.
+pub(super) fn workers(priority: u8) -> String {
+    match priority {
+        0 => WORKERS.to_owned(),
+        priority => format!("{WORKERS}-{priority}"),
+    }
+}
 
 /// The header with a dead job's number of attempts.
 pub(super) const ATTEMPTS: &str = "Fleet-Attempts";
@@ -30,11 +43,17 @@ pub(super) const REASON: &str = "Fleet-Reason";
 /// The header with the milliseconds after its storing before which a job is not handed out.
 pub(super) const AFTER: &str = "Fleet-After";
 
+/// The header with the priority that a dead job had.
+pub(super) const PRIORITY: &str = "Fleet-Priority";
+
 /// The header by which a stream notices that a message is stored again.
 pub(super) const MESSAGE_ID: &str = "Nats-Msg-Id";
 
 /// The header by which a message is stored only if the last one of its subject has this number.
 pub(super) const EXPECTED: &str = "Nats-Expected-Last-Subject-Sequence";
+
+/// The header with a pattern whose last message is meant instead.
+pub(super) const EXPECTED_OF: &str = "Nats-Expected-Last-Subject-Sequence-Subject";
 
 /// The header with how long a message is kept.
 pub(super) const LIFETIME: &str = "Nats-TTL";
@@ -64,20 +83,26 @@ impl Names {
         }
     }
 
-    pub(super) fn job(&self, id: &str) -> String {
+    pub(super) fn job(&self, id: &str, priority: u8) -> String {
         match key_of(id) {
-            Some((key, name)) => format!("fleet.jobs.{}.{key}.{name}", self.queue),
-            None => format!("fleet.jobs.{}.{id}", self.queue),
+            Some((key, name)) => format!("{}.{}.{key}.{name}", root(priority), self.queue),
+            None => format!("{}.{}.{id}", root(priority), self.queue),
         }
+    }
+
+    /// The job with an id, whatever its priority is. It is not in order with others.
+    pub(super) fn job_of_any_priority(&self, id: &str) -> String {
+        format!("fleet.*.{}.{id}", self.queue)
     }
 
     /// The jobs that are in order with others of their keys.
     pub(super) fn all_in_order(&self) -> String {
-        self.job("*.*")
+        self.job("*.*", 0)
     }
 
-    pub(super) fn all_jobs(&self) -> String {
-        self.job("*")
+    /// The jobs of a priority, but for those that are in order with others.
+    pub(super) fn all_jobs(&self, priority: u8) -> String {
+        self.job("*", priority)
     }
 
     pub(super) fn dead_job(&self, id: &str, sequence: u64) -> String {
@@ -107,6 +132,11 @@ impl Names {
         format!("fleet.attempts.{}.=rate.starts", self.queue)
     }
 
+    /// A place of a limit, or `*` for all of them. No id has the token before it.
+    pub(super) fn permit(&self, name: &str) -> String {
+        format!("fleet.attempts.{}.=permits.{name}", self.queue)
+    }
+
     pub(super) fn all_attempts(&self) -> String {
         format!("fleet.attempts.{}.*.*", self.queue)
     }
@@ -114,6 +144,21 @@ impl Names {
     pub(super) fn cancellations(&self) -> String {
         format!("fleet.cancel.{}", self.queue)
     }
+}
+
+/// Returns how the subjects of the jobs of a priority begin.
+fn root(priority: u8) -> String {
+    match priority {
+        0 => "fleet.jobs".to_owned(),
+        priority => format!("fleet.jobs-{priority}"),
+    }
+}
+
+/// Returns the priority in the subject of a job.
+pub(super) fn priority_of_job(subject: &str) -> u8 {
+    let root = subject.split('.').nth(1).unwrap_or_default();
+    let number = root.strip_prefix("jobs-").and_then(|number| number.parse().ok());
+    number.filter(|number| priorities().contains(number)).unwrap_or(0)
 }
 
 /// Returns the id in the subject of a job, or the index in that of a result.
@@ -142,17 +187,24 @@ pub(super) fn bucket(results: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Names, all_of_key, id_of_dead, id_of_job};
+    use super::{Names, all_of_key, id_of_dead, id_of_job, priority_of_job, workers};
 
     #[test]
     fn subjects_are_reversible() {
         let names = Names::new("mill");
-        assert_eq!(id_of_job(&names.job("a-b=2E_c")), "a-b=2E_c");
+        assert_eq!(id_of_job(&names.job("a-b=2E_c", 0)), "a-b=2E_c");
+        for (priority, subject, consumer) in
+            [(0, "fleet.jobs.mill.a", "workers"), (3, "fleet.jobs-3.mill.a", "workers-3")]
+        {
+            assert_eq!((&*names.job("a", priority), &*workers(priority)), (subject, consumer));
+            assert_eq!((priority_of_job(subject), &*id_of_job(subject)), (priority, "a"));
+        }
+        assert_eq!((priority_of_job("fleet.jobs-9.mill.a"), priority_of_job("")), (0, 0));
         assert_eq!(id_of_dead(&names.dead_job("a-b", 7)), ("a-b", 7));
-        let subject = names.job("a=20b==x");
+        let subject = names.job("a=20b==x", 0);
         assert_eq!((&*subject, &*id_of_job(&subject)), ("fleet.jobs.mill.a=20b.x", "a=20b==x"));
         assert_eq!(all_of_key(&subject).as_deref(), Some("fleet.jobs.mill.a=20b.*"));
-        assert_eq!(all_of_key(&names.job("a")), None);
+        assert_eq!(all_of_key(&names.job("a", 0)), None);
         assert_eq!(id_of_dead(&names.dead_job("a==x", 7)), ("a==x", 7));
         // What another program may have published.
         assert_eq!((&*id_of_job(""), id_of_dead("x"), id_of_dead("")), ("", ("", 0), ("", 0)));

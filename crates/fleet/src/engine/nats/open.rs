@@ -9,9 +9,11 @@ use ecru_nats::jetstream::{
 use ecru_nats::{Error, ErrorKind};
 
 use super::failure::{NO_STREAM, OTHER_CONSUMER, OTHER_STREAM, failed};
-use super::names::{self, Names, WORKERS};
+use super::names::{self, Names};
 use super::rate;
-use crate::engine::{Changes, KEEP, QueueSpec, ResultsSpec};
+use crate::engine::{Changes, KEEP, PRIORITIES, QueueSpec, ResultsSpec, priorities};
+use crate::errors::invalid;
+use crate::settings::NO_ORDER;
 
 /// How long the record of an attempt is kept that is not settled.
 const LONGEST_ATTEMPT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
@@ -23,16 +25,20 @@ fn replicas(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// Opens a queue: the stream of its jobs, the consumer, and the streams of its dead and of its
+/// Opens a queue: the stream of its jobs, the consumers, and the streams of its dead and of its
 /// attempts. What exists keeps its settings.
-pub(super) fn queue(js: &JetStream, names: &Names, settings: &Changes) -> io::Result<Consumer> {
-    let (queue, spec) = (&names.queue, settings.apply(&QueueSpec::default()));
+pub(super) fn queue(js: &JetStream, names: &Names, settings: &Changes) -> io::Result<()> {
+    let (queue, mut spec) = (&names.queue, settings.apply(&QueueSpec::default()));
+    let mut subjects = vec![names.all_jobs(0)];
+    if spec.per_key {
+        subjects.push(names.all_in_order());
+    }
+    if spec.priorities {
+        subjects.extend(less_urgent(names));
+    }
     let jobs = StreamConfig {
         description: format!("The jobs of the queue {queue}"),
-        subjects: match spec.per_key {
-            true => vec![names.all_jobs(), names.all_in_order()],
-            false => vec![names.all_jobs()],
-        },
+        subjects,
         retention: Retention::WorkQueue,
         discard: Discard::New,
         discard_new_per_subject: true,
@@ -42,7 +48,9 @@ pub(super) fn queue(js: &JetStream, names: &Names, settings: &Changes) -> io::Re
         replicas: replicas(spec.replicas),
         ..StreamConfig::new(&names.jobs)
     };
-    stream(js, &jobs, &format!("the queue {queue}"))?;
+    let jobs = stream(js, &jobs, &format!("the queue {queue}"))?;
+    // Another process may have given it priorities.
+    spec.priorities = has_priorities(&jobs, names);
     // Without limits: a job that cannot be buried would be handed out for ever.
     let dead = StreamConfig {
         description: format!("The dead jobs of the queue {queue}"),
@@ -66,7 +74,17 @@ pub(super) fn queue(js: &JetStream, names: &Names, settings: &Changes) -> io::Re
         ..StreamConfig::new(&names.attempts)
     };
     stream(js, &attempts, &format!("the attempts of the queue {queue}"))?;
-    consumer(js, names, &spec)
+    consumers(js, names, &spec)
+}
+
+/// Returns the subjects of the jobs whose priority is not 0.
+fn less_urgent(names: &Names) -> impl Iterator<Item = String> {
+    priorities().skip(1).map(|priority| names.all_jobs(priority))
+}
+
+/// Returns whether the jobs of a stream may have priorities.
+fn has_priorities(jobs: &StreamConfig, names: &Names) -> bool {
+    less_urgent(names).all(|subject| jobs.subjects.contains(&subject))
 }
 
 /// Returns whether there is no queue yet.
@@ -74,18 +92,20 @@ pub(super) fn is_new(js: &JetStream, names: &Names) -> bool {
     js.stream_info(&names.jobs).is_err_and(|error| error.code() == Some(NO_STREAM))
 }
 
-/// Creates a stream, or finds one that can serve as it.
-fn stream(js: &JetStream, config: &StreamConfig, about: &str) -> io::Result<()> {
+/// Creates a stream, or finds one that can serve as it. Returns its settings.
+fn stream(js: &JetStream, config: &StreamConfig, about: &str) -> io::Result<StreamConfig> {
     match js.create_stream(config) {
-        Ok(_) => return Ok(()),
+        Ok(info) => return Ok(info.config),
         Err(error) if error.code() == Some(OTHER_STREAM) => {}
         Err(error) => return Err(refused(about, config.replicas, error)),
     }
     let there = js.stream_info(&config.name).map_err(failed)?.config;
-    // The subjects of jobs in order can be added.
+    // The subjects of jobs in order, and of jobs with priorities, can be added.
     let subjects = |config: &StreamConfig| -> Vec<String> {
         let is_jobs = config.retention == Retention::WorkQueue;
-        let is_fixed = |subject: &&String| !is_jobs || !subject.ends_with(".*.*");
+        let is_added =
+            |subject: &str| subject.ends_with(".*.*") || subject.starts_with("fleet.jobs-");
+        let is_fixed = |subject: &&String| !is_jobs || !is_added(subject);
         config.subjects.iter().filter(is_fixed).cloned().collect()
     };
     let fixed = |config: &StreamConfig| {
@@ -108,7 +128,7 @@ fn stream(js: &JetStream, config: &StreamConfig, about: &str) -> io::Result<()> 
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
     }
-    Ok(())
+    Ok(there)
 }
 
 /// Returns the error of a stream whose settings the servers refuse.
@@ -121,20 +141,38 @@ fn refused(about: &str, replicas: u32, error: Error) -> io::Error {
     io::Error::new(failed.kind(), text)
 }
 
-/// Creates the consumer, or finds it. One that exists keeps its settings.
-pub(super) fn consumer(js: &JetStream, names: &Names, spec: &QueueSpec) -> io::Result<Consumer> {
-    let config = ConsumerConfig {
-        description: format!("Hands out the jobs of the queue {}", names.queue),
-        ack_wait: Some(spec.lease),
-        max_ack_pending: Some(max_ack_pending(spec.limit)),
-        ..ConsumerConfig::new(WORKERS)
-    };
-    match js.create_consumer(&names.jobs, &config) {
-        Err(error) if error.code() == Some(OTHER_CONSUMER) => {
-            js.consumer(&names.jobs, WORKERS).map_err(failed)
-        }
-        result => result.map_err(failed),
+/// Creates the consumers that are not there. One that exists keeps its settings.
+pub(super) fn consumers(js: &JetStream, names: &Names, spec: &QueueSpec) -> io::Result<()> {
+    for priority in priorities_of(spec) {
+        let config = ConsumerConfig {
+            description: format!("Hands out the jobs of the queue {}", names.queue),
+            filter_subject: spec.priorities.then(|| names.all_jobs(priority)),
+            ack_wait: Some(spec.lease),
+            // The places of a limit are lent to the jobs of all priorities. This one remembers how
+            // many there are.
+            max_ack_pending: Some(max_ack_pending(spec.limit.filter(|_| priority == 0))),
+            ..ConsumerConfig::new(&names::workers(priority))
+        };
+        create_consumer(js, &names.jobs, &config)?;
     }
+    Ok(())
+}
+
+/// Creates a consumer, unless it is there.
+pub(super) fn create_consumer(
+    js: &JetStream,
+    stream: &str,
+    config: &ConsumerConfig,
+) -> io::Result<()> {
+    match js.create_consumer(stream, config) {
+        Err(error) if error.code() == Some(OTHER_CONSUMER) => Ok(()),
+        result => result.map(drop).map_err(failed),
+    }
+}
+
+/// Returns the priorities that jobs of a queue have.
+pub(super) fn priorities_of(spec: &QueueSpec) -> impl Iterator<Item = u8> + use<> {
+    priorities().take(if spec.priorities { PRIORITIES } else { 1 })
 }
 
 fn max_ack_pending(limit: Option<usize>) -> i64 {
@@ -156,6 +194,7 @@ pub(super) fn spec(
         replicas: usize::try_from(jobs.replicas).unwrap_or(default.replicas),
         rate: rate::current(js, names)?,
         per_key: jobs.subjects.contains(&names.all_in_order()),
+        priorities: has_priorities(&jobs, names),
     })
 }
 
@@ -178,6 +217,16 @@ pub(super) fn update_streams(js: &JetStream, names: &Names, changes: &Changes) -
             && !wanted.subjects.contains(&names.all_in_order())
         {
             wanted.subjects.push(names.all_in_order());
+        }
+        if changes.priorities == Some(true) && *name == names.jobs {
+            let missing = less_urgent(names).filter(|subject| !config.subjects.contains(subject));
+            wanted.subjects.extend(missing);
+        }
+        if *name == names.jobs
+            && wanted.subjects.contains(&names.all_in_order())
+            && has_priorities(&wanted, names)
+        {
+            return Err(invalid(format!("the queue {}: {NO_ORDER}", names.queue)));
         }
         update_stream(js, &config, &wanted, &format!("the queue {}", names.queue))?;
     }
@@ -203,7 +252,21 @@ fn update_stream(
     }
 }
 
-/// Changes the lease and the limit of a queue.
+/// Lets a consumer hand out the jobs of the priority 0 only, so that there can be others.
+pub(super) fn restrict_consumer(
+    js: &JetStream,
+    names: &Names,
+    workers: &Consumer,
+) -> Result<(), Error> {
+    let mut config = workers.info()?.config;
+    if config.filter_subject.is_some() {
+        return Ok(());
+    }
+    config.filter_subject = Some(names.all_jobs(0));
+    js.update_consumer(&names.jobs, &config).map(drop)
+}
+
+/// Changes the lease of a consumer, and of the first one the limit.
 pub(super) fn update_consumer(
     js: &JetStream,
     names: &Names,
@@ -213,7 +276,9 @@ pub(super) fn update_consumer(
     let config = workers.info()?.config;
     let mut wanted = config.clone();
     wanted.ack_wait = changes.lease.or(wanted.ack_wait);
-    if let Some(limit) = changes.limit {
+    if let Some(limit) = changes.limit
+        && workers.name() == names::workers(0)
+    {
         wanted.max_ack_pending = Some(max_ack_pending(limit));
     }
     if wanted == config {

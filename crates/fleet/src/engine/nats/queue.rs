@@ -1,22 +1,23 @@
 //! A queue: see [the module](super) for what it consists of.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use ecru_nats::jetstream::{Consumer, JetStream};
-use ecru_nats::{Error, Subscription};
+use ecru_nats::Subscription;
+use ecru_nats::jetstream::{Consumer, ConsumerInfo, JetStream};
 
 use super::attempts::Records;
-use super::failure::{NO_CONSUMER, failed, no_item};
+use super::failure::{failed, no_item};
 use super::lease::Stream;
 use super::names::Names;
 use super::pull::NatsPull;
+use super::workers::Workers;
 use super::{Attendant, dead, open, progress, rate, send};
 use crate::engine::{
-    Announced, Announcements, BoxSource, Changes, Counts, Dead, EngineQueue, Pull, QueueSpec,
-    Sending,
+    Announced, Announcements, BoxSource, Changes, Counts, Dead, EngineQueue, PRIORITIES, Pull,
+    QueueSpec, Sending, Terms, priorities,
 };
 use crate::progress::Progress;
 
@@ -38,50 +39,6 @@ pub(super) struct NatsQueue {
     attendant: Attendant,
 }
 
-/// The consumer that hands out the jobs of a queue. If another program has deleted it, it is
-/// created again with the settings that were in force when this program looked last.
-#[derive(Clone)]
-pub(super) struct Workers(Arc<Parts>);
-
-struct Parts {
-    js: JetStream,
-    names: Names,
-    consumer: Consumer,
-    spec: Mutex<QueueSpec>,
-}
-
-impl Workers {
-    pub(super) fn consumer(&self) -> &Consumer {
-        &self.0.consumer
-    }
-
-    /// Creates the consumer again.
-    pub(super) fn create(&self) -> io::Result<()> {
-        let spec = self.0.spec.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        open::consumer(&self.0.js, &self.0.names, &spec).map(drop)
-    }
-
-    /// Calls `f`. If the consumer is not there, creates it and calls `f` again.
-    fn with<T>(&self, mut f: impl FnMut(&Consumer) -> Result<T, Error>) -> io::Result<T> {
-        match f(self.consumer()) {
-            Err(error) if error.code() == Some(NO_CONSUMER) => {
-                self.create()?;
-                f(self.consumer()).map_err(failed)
-            }
-            result => result.map_err(failed),
-        }
-    }
-
-    /// Returns the settings that are in force, and notes them.
-    fn spec(&self) -> io::Result<QueueSpec> {
-        let Parts { js, names, spec, .. } = &*self.0;
-        let workers = self.with(Consumer::info)?.config;
-        let found = open::spec(js, names, &workers)?;
-        spec.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&found);
-        Ok(found)
-    }
-}
-
 impl NatsQueue {
     pub(super) fn open(
         js: &JetStream,
@@ -91,16 +48,32 @@ impl NatsQueue {
     ) -> io::Result<NatsQueue> {
         let names = Names::new(name);
         let rate = settings.rate.flatten().filter(|_| open::is_new(js, &names));
-        let consumer = open::queue(js, &names, settings)?;
+        open::queue(js, &names, settings)?;
         if let Some(rate) = rate {
             rate::create(js, &names, rate)?;
         }
-        let spec = open::spec(js, &names, &consumer.info().map_err(failed)?.config)?;
-        let records = Arc::new(Records::new(js, &names, spec.lease));
-        let (js, own, spec) = (js.clone(), names.clone(), Mutex::new(spec));
-        let workers = Workers(Arc::new(Parts { js: js.clone(), names: own, consumer, spec }));
+        let workers = Workers::new(js, &names)?;
+        workers.provide_permits()?;
+        let records = Arc::new(Records::new(js, &names, workers.lease()));
+        let js = js.clone();
         let (rate, attendant) = (rate::Place::default(), Arc::clone(attendant));
         Ok(NatsQueue { js, names, workers, records, rate, attendant })
+    }
+
+    /// Returns whether there are jobs below what the consumers have settled.
+    fn has_ghosts(&self, first: u64, workers: &[ConsumerInfo]) -> io::Result<bool> {
+        let settled = |info: &ConsumerInfo| info.ack_floor.stream;
+        if let [only] = workers {
+            return Ok(first <= settled(only));
+        }
+        for (priority, info) in priorities().zip(workers) {
+            let all = self.names.all_jobs(priority);
+            let first = self.js.next_message(&self.names.jobs, 1, &all).map_err(failed)?;
+            if first.is_some_and(|job| job.sequence <= settled(info)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn announce_lease(&self, lease: Duration) -> io::Result<()> {
@@ -115,23 +88,23 @@ impl EngineQueue for NatsQueue {
         id: &str,
         payload: Bytes,
         sending: Option<&str>,
-        after: Duration,
+        terms: &Terms,
     ) -> io::Result<BoxSource> {
-        send::begin(&self.js, &self.names, id, payload, sending, after)
+        let is_ranked = self.workers.has_priorities();
+        send::begin(&self.js, &self.names, id, payload, sending, terms, is_ranked)
     }
 
-    fn send_all(&self, jobs: &[(String, Bytes)]) -> io::Result<Sending> {
-        send::all(&self.js, &self.names, jobs)
+    fn send_all(&self, jobs: &[(String, Bytes)], terms: &Terms) -> io::Result<Sending> {
+        send::all(&self.js, &self.names, jobs, terms)
     }
 
     fn pull(&self, window: usize) -> io::Result<Box<dyn Pull>> {
-        let deliveries = self.workers.with(|workers| workers.messages(window))?;
         let first = self.js.stream_info(&self.names.jobs).map_err(failed)?.state.first_seq;
         self.records.journal.sweep(first)?;
         let (name, attendant) = (self.names.jobs.clone(), Arc::clone(&self.attendant));
         let jobs = Stream { js: self.js.clone(), name, attendant };
         let workers = self.workers.clone();
-        Ok(Box::new(NatsPull::new(workers, window, deliveries, jobs, &self.records)))
+        Ok(Box::new(NatsPull::begin(workers, window, jobs, &self.records)?))
     }
 
     fn start(&self) -> io::Result<Option<Duration>> {
@@ -145,6 +118,12 @@ impl EngineQueue for NatsQueue {
     fn update(&self, changes: &Changes) -> io::Result<()> {
         let before = self.workers.spec()?;
         let after = changes.apply(&before);
+        if after.priorities && !before.priorities {
+            // No other consumer may hand out what this one does.
+            let restrict =
+                |workers: &Consumer| open::restrict_consumer(&self.js, &self.names, workers);
+            self.workers.with(0, restrict)?;
+        }
         // What may be refused comes first.
         open::update_streams(&self.js, &self.names, changes)?;
         if let Some(rate) = changes.rate {
@@ -155,9 +134,16 @@ impl EngineQueue for NatsQueue {
             self.announce_lease(after.lease)?;
             ecru::sleep(NOTICE.min(after.lease / 3))?;
         }
-        self.workers
-            .with(|workers| open::update_consumer(&self.js, &self.names, workers, changes))?;
+        let spec = self.workers.spec()?;
+        if spec.priorities {
+            open::consumers(&self.js, &self.names, &spec)?;
+        }
+        let update =
+            |workers: &Consumer| open::update_consumer(&self.js, &self.names, workers, changes);
+        self.workers.with_each(update)?;
         self.workers.spec()?;
+        self.workers.provide_permits()?;
+        self.workers.update_permits(changes)?;
         self.announce_lease(after.lease)
     }
 
@@ -170,9 +156,11 @@ impl EngineQueue for NatsQueue {
     }
 
     fn cancel(&self, id: &str) -> io::Result<bool> {
-        let subject = self.names.job(id);
-        let found = self.js.last_message(&self.names.jobs, &subject).map_err(failed)?;
-        let Some(job) = found else { return Ok(false) };
+        let found = self.workers.priorities().find_map(|priority| {
+            let subject = self.names.job(id, priority);
+            self.js.last_message(&self.names.jobs, &subject).transpose()
+        });
+        let Some(job) = found.transpose().map_err(failed)? else { return Ok(false) };
         // From now on its holder cannot settle it.
         if !self.records.cancel(id, job.sequence)? {
             return Ok(false);
@@ -188,10 +176,11 @@ impl EngineQueue for NatsQueue {
     }
 
     fn pause(&self, d: Duration) -> io::Result<()> {
-        self.workers.with(|workers| match d {
+        let pause = |workers: &Consumer| match d {
             Duration::ZERO => workers.resume(),
             d => workers.pause(d),
-        })
+        };
+        self.workers.with_each(pause).map(drop)
     }
 
     fn progress(&self) -> io::Result<Vec<(String, Progress)>> {
@@ -200,24 +189,36 @@ impl EngineQueue for NatsQueue {
 
     fn counts(&self) -> io::Result<Counts> {
         let state = |stream| self.js.stream_info(stream).map(|info| info.state).map_err(failed);
-        let settled = self.workers.with(Consumer::info)?.ack_floor.stream;
+        let floors = self.workers.with_each(Consumer::info)?;
         let stored = state(&self.names.jobs)?;
-        let workers = self.workers.with(Consumer::info)?;
+        let workers = self.workers.with_each(Consumer::info)?;
         let dead = state(&self.names.dead)?;
+        let sum = |number: fn(&ConsumerInfo) -> u64| workers.iter().map(number).sum::<u64>();
+        let running = sum(|info| info.num_ack_pending);
         // A server whose disk was full may have lost that a job was removed, and not that it was
         // settled. It is handed out no more, and keeps its id.
-        let ghosts = match stored.first_seq <= settled {
-            true => stored.messages.saturating_sub(workers.num_pending + workers.num_ack_pending),
+        let more = stored.messages.saturating_sub(sum(|info| info.num_pending) + running);
+        let ghosts = match more > 0 && self.has_ghosts(stored.first_seq, &floors)? {
+            true => more,
             false => 0,
         };
+        // A consumer learns of a message some time after its sender.
+        let queued = stored.messages.saturating_sub(running + ghosts);
+        let [mut queued_by_priority, mut running_by_priority] = [[0; PRIORITIES]; 2];
+        for (priority, info) in workers.iter().enumerate() {
+            queued_by_priority[priority] = info.num_pending;
+            running_by_priority[priority] = info.num_ack_pending;
+        }
+        queued_by_priority[0] = queued.saturating_sub(queued_by_priority[1..].iter().sum());
         Ok(Counts {
-            // The consumer learns of a message some time after its sender.
-            queued: stored.messages.saturating_sub(workers.num_ack_pending + ghosts),
-            running: workers.num_ack_pending,
-            redelivered: workers.num_redelivered,
+            queued,
+            running,
+            redelivered: sum(|info| info.num_redelivered),
             ghosts,
             dead: dead.messages,
             last_dead: dead.last_seq,
+            queued_by_priority,
+            running_by_priority,
         })
     }
 

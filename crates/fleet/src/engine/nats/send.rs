@@ -1,19 +1,18 @@
 //! Sends jobs.
 
 use std::io;
-use std::time::Duration;
 
 use bytes::Bytes;
 use ecru::{Source, source};
-use ecru_nats::jetstream::{JetStream, Published, Publishing};
+use ecru_nats::jetstream::{JetStream, Published};
 use ecru_nats::{Error, ErrorKind, Message};
 
 use super::failure::{
-    Limit, NO_BATCHES, NO_HEADER, NOT_AVAILABLE, ON_ITS_WAY, STORED_BATCH, UNFINISHED, failed,
-    is_passing, limit,
+    Limit, NO_BATCHES, NO_HEADER, NOT_AVAILABLE, ON_ITS_WAY, OTHER_SEQUENCE, STORED_BATCH,
+    UNFINISHED, failed, is_passing, limit,
 };
-use super::names::{AFTER, MESSAGE_ID, Names};
-use crate::engine::{BoxSource, Sending};
+use super::names::{AFTER, EXPECTED, EXPECTED_OF, MESSAGE_ID, Names};
+use crate::engine::{BoxSource, Sending, Terms};
 
 /// What a message has beside its payload, at most: the headers of a dead job without its reason.
 pub(super) const BESIDE: usize = 1024;
@@ -25,12 +24,15 @@ pub(super) fn begin(
     id: &str,
     payload: Bytes,
     sending: Option<&str>,
-    after: Duration,
+    terms: &Terms,
+    is_ranked: bool,
 ) -> io::Result<BoxSource> {
     if let Some(error) = too_large(js, names, payload.len()) {
         return Ok(Box::new(source::ready(Sending::Refused(error))));
     }
-    match publish(js, names, id, payload, sending, after) {
+    match message(names, id, payload, sending, terms, is_ranked)
+        .and_then(|message| js.begin_publish(&message))
+    {
         Ok(publishing) => {
             let names = names.clone();
             Ok(Box::new(publishing.map(move |answer| outcome(&names, answer))))
@@ -47,15 +49,23 @@ pub(super) fn begin(
     }
 }
 
-fn publish(
-    js: &JetStream,
+/// Returns the message of a job. In a queue with priorities, the server refuses it if a job with its
+/// id is there, whatever the priority of that one is.
+fn message(
     names: &Names,
     id: &str,
     payload: Bytes,
     sending: Option<&str>,
-    after: Duration,
-) -> Result<Publishing, Error> {
-    let mut message = Message::new(&names.job(id), payload);
+    terms: &Terms,
+    is_ranked: bool,
+) -> Result<Message, Error> {
+    let Terms { after, priority } = terms;
+    let mut message = Message::new(&names.job(id, *priority), payload);
+    if is_ranked || *priority > 0 {
+        message = message
+            .with_header(EXPECTED, "0")?
+            .with_header(EXPECTED_OF, &names.job_of_any_priority(id))?;
+    }
     if let Some(sending) = sending {
         message = message.with_header(MESSAGE_ID, sending)?;
     }
@@ -64,18 +74,24 @@ fn publish(
         let after = after.as_micros().div_ceil(1000);
         message = message.with_header(AFTER, &after.to_string())?;
     }
-    js.begin_publish(&message)
+    Ok(message)
 }
 
 /// Stores jobs together: see [`EngineQueue::send_all`](crate::engine::EngineQueue::send_all).
-pub(super) fn all(js: &JetStream, names: &Names, jobs: &[(String, Bytes)]) -> io::Result<Sending> {
+pub(super) fn all(
+    js: &JetStream,
+    names: &Names,
+    jobs: &[(String, Bytes)],
+    terms: &Terms,
+) -> io::Result<Sending> {
     let largest = jobs.iter().map(|(_, payload)| payload.len()).max().unwrap_or_default();
     if let Some(error) = too_large(js, names, largest) {
         return Ok(Sending::Refused(error));
     }
     // Each job has an id that no other one ever has, so that is the name of its sending, too.
     let message = |(id, payload): &(String, Bytes)| {
-        Message::new(&names.job(id), payload.clone()).with_header(MESSAGE_ID, id)
+        let message = Message::new(&names.job(id, terms.priority), payload.clone());
+        message.with_header(MESSAGE_ID, id)
     };
     let messages: Vec<Message> =
         jobs.iter().map(message).collect::<Result<_, _>>().map_err(failed)?;
@@ -146,6 +162,10 @@ fn outcome(names: &Names, answer: Result<Published, Error>) -> Sending {
         Ok(_) => return Sending::New,
         Err(error) => error,
     };
+    // A job with the id is there, or is being stored.
+    if error.code().is_some_and(|code| OTHER_SEQUENCE.contains(&code)) {
+        return Sending::Already;
+    }
     match limit(&error) {
         Some(Limit::Subject) => return Sending::Already,
         Some(Limit::Stream) => return Sending::Full,

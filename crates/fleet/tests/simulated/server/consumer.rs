@@ -44,6 +44,8 @@ pub(super) enum Settled {
 pub(super) struct Pull {
     inbox: String,
     left: u64,
+    /// It ends when there are no more messages.
+    is_question: bool,
     ends: Instant,
     heartbeat: Duration,
     beats: Instant,
@@ -51,10 +53,15 @@ pub(super) struct Pull {
 
 impl Pull {
     pub(super) fn new(inbox: &str, body: &Value, now: Instant) -> Pull {
-        let time = |name: &str| nanoseconds(&body[name]).expect("a pull has time limits");
+        let is_question = body["no_wait"] == true;
+        let time = |name: &str| match is_question {
+            true => Duration::from_secs(1 << 20),
+            false => nanoseconds(&body[name]).expect("a pull has time limits"),
+        };
         let (ends, heartbeat) = (now + time("expires"), time("idle_heartbeat"));
         let left = body["batch"].as_u64().expect("a pull has a number");
-        Pull { inbox: inbox.to_owned(), left, ends, heartbeat, beats: now + heartbeat }
+        let inbox = inbox.to_owned();
+        Pull { inbox, left, is_question, ends, heartbeat, beats: now + heartbeat }
     }
 }
 
@@ -187,6 +194,11 @@ impl Consumer {
         self.pulls.retain(|pull| state.is_wanted(&pull.inbox));
         self.hand_out(place, messages, state, now);
         self.pulls.retain_mut(|pull| {
+            if pull.is_question {
+                let status = Message::status(&pull.inbox, "404 No Messages", "");
+                state.send(&pull.inbox, &status);
+                return false;
+            }
             if pull.ends <= now {
                 let left = pull.left;
                 let headers = format!("Nats-Pending-Messages: {left}\r\nNats-Pending-Bytes: 0\r\n");

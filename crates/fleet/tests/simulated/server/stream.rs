@@ -70,9 +70,9 @@ impl Stream {
         self.config["retention"] == "workqueue"
     }
 
-    /// Returns the last message with a subject.
-    pub(super) fn last(&self, subject: &str) -> Option<(&u64, &Stored)> {
-        self.messages.iter().rfind(|(_, stored)| stored.message.subject == subject)
+    /// Returns the last message whose subject matches.
+    pub(super) fn last(&self, pattern: &str) -> Option<(&u64, &Stored)> {
+        self.messages.iter().rfind(|(_, stored)| matches(pattern, &stored.message.subject))
     }
 
     /// Returns the first message from a number on whose subject matches.
@@ -91,11 +91,13 @@ impl Stream {
             let first = self.ids[id].0;
             return (false, json!({ "stream": name, "seq": first, "duplicate": true }));
         }
-        let same = self.last(&message.subject).map_or(0, |(sequence, _)| *sequence);
         let expected = message.header("Nats-Expected-Last-Subject-Sequence");
-        if expected.is_some_and(|expected| expected != same.to_string()) {
-            return (false, refused(10071, &format!("wrong last sequence: {same}")));
+        let meant = message.header("Nats-Expected-Last-Subject-Sequence-Subject");
+        let last = self.last(meant.unwrap_or(&message.subject)).map_or(0, |(number, _)| *number);
+        if expected.is_some_and(|expected| expected != last.to_string()) {
+            return (false, refused(10071, &format!("wrong last sequence: {last}")));
         }
+        let same = self.last(&message.subject).map_or(0, |(sequence, _)| *sequence);
         let refuses = self.config["discard_new_per_subject"] == true;
         match limit(&self.config["max_msgs_per_subject"]) {
             Some(1) if same > 0 && refuses => {
@@ -113,7 +115,7 @@ impl Stream {
             self.ids.insert(id.to_owned(), (self.last, now));
         }
         let message = Message { reply: None, ..message.clone() };
-        let lifetime = message.header("Nats-TTL").map(|text| {
+        let lifetime = message.header("Nats-TTL").filter(|text| *text != "never").map(|text| {
             assert_eq!(self.config["allow_msg_ttl"], true);
             let seconds = text.strip_suffix('s').and_then(|number| number.parse().ok());
             Duration::from_secs(seconds.expect("it is a number of seconds"))

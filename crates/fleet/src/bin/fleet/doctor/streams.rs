@@ -7,7 +7,7 @@ use ecru_nats::jetstream::{Discard, JetStream, Retention, Storage, StreamInfo};
 
 use super::report::Report;
 use crate::asking::Asking;
-use crate::names::{self, Part, WORKERS, part};
+use crate::names::{self, Part, part};
 
 /// JetStream's code if there is no such consumer.
 const NO_CONSUMER: u32 = 10_014;
@@ -36,7 +36,9 @@ pub(super) fn check(asking: &Asking, servers: usize, report: &mut Report) -> io:
         let what = describe(part, queue);
         let healthy = stored(stream, part, &what, servers, report);
         if part == Part::Jobs {
-            consumer(&js, queue, stream, &what, report)?;
+            for priority in 0..names::priorities(&stream.config) {
+                consumer(&js, queue, priority, stream, &what, report)?;
+            }
         }
         if healthy {
             let replicas = stream.config.replicas;
@@ -139,16 +141,18 @@ fn edited(stream: &StreamInfo, part: Part, what: &str, report: &mut Report) {
 fn consumer(
     js: &JetStream,
     queue: &str,
+    priority: usize,
     stream: &StreamInfo,
     what: &str,
     report: &mut Report,
 ) -> io::Result<()> {
-    let info = js.consumer(&names::jobs(queue), WORKERS).and_then(|consumer| consumer.info());
+    let name = names::workers(priority);
+    let info = js.consumer(&names::jobs(queue), &name).and_then(|consumer| consumer.info());
     match info {
         Ok(info) => {
             if let Some(most) = info.config.max_deliver.filter(|most| *most > 0) {
                 let found =
-                    format!("{what}: the consumer {WORKERS} hands out a job {most} times at most");
+                    format!("{what}: the consumer {name} hands out a job {most} times at most");
                 let advice =
                     "remove its max_deliver: jobs that fail more often would stay for ever";
                 report.fail(CHECK, found, advice);
@@ -156,7 +160,8 @@ fn consumer(
             let state = &stream.state;
             // The stream was asked before, so what is settled there may be more by now.
             let settled = info.ack_floor.stream;
-            let there = js.next_message(&stream.config.name, state.first_seq, ">");
+            let all = names::all_jobs(queue, priority);
+            let there = js.next_message(&stream.config.name, state.first_seq, &all);
             if there.is_ok_and(|job| job.is_some_and(|job| job.sequence <= settled)) {
                 let found = format!("{what}: jobs that are done are listed as queued");
                 let advice = format!("`fleet repair {}`", names::kind(queue).1);
@@ -164,7 +169,7 @@ fn consumer(
             }
         }
         Err(error) if error.code() == Some(NO_CONSUMER) => {
-            let found = format!("{what}: the consumer {WORKERS} is missing");
+            let found = format!("{what}: the consumer {name} is missing");
             report.warn(CHECK, found, "open the queue again, which creates it");
         }
         Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error.into()),

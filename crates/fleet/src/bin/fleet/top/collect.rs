@@ -9,7 +9,7 @@ use ecru_nats::ErrorKind;
 use ecru_nats::jetstream::{ConsumerInfo, JetStream, Streams};
 
 use crate::asking::Asking;
-use crate::names::{self, ALL_CANCELLATIONS, ALL_DEAD, ALL_JOBS, Part, WORKERS, part};
+use crate::names::{self, ALL_CANCELLATIONS, ALL_DEAD, ALL_JOBS, PRIORITIES, Part, part};
 use crate::servers::{self, Connection};
 use crate::utc;
 
@@ -57,10 +57,29 @@ pub(crate) struct Numbers {
     pub(crate) settled: u64,
     /// For how long the oldest job has been queued, if that was to be found out.
     pub(crate) age: Option<Duration>,
+    /// How many priorities jobs have: one, or all.
+    pub(crate) priorities: usize,
+    /// The numbers of each priority.
+    pub(crate) ranks: [Rank; PRIORITIES],
+}
+
+/// The numbers of a priority.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "web"), allow(dead_code, reason = "only the page has some of them"))]
+pub(crate) struct Rank {
+    pub(crate) queued: u64,
+    pub(crate) running: u64,
     /// What was handed out, by its last number in the stream.
     pub(crate) handed_out: u64,
     /// What was settled without a gap, by its last number in the stream.
     pub(crate) floor: u64,
+}
+
+impl Numbers {
+    /// Returns the numbers of each priority, if jobs have priorities.
+    pub(crate) fn ranked(&self) -> Option<&[Rank]> {
+        (self.priorities > 1).then_some(&self.ranks[..])
+    }
 }
 
 /// Whether to find out for how long the oldest job of each queue has been queued. It costs a question
@@ -86,32 +105,47 @@ pub(crate) fn rows(asking: &Asking, ages: Ages) -> io::Result<Vec<Row>> {
     let mut rows = Vec::new();
     for stream in &streams.found {
         let Some((Part::Jobs, queue)) = part(&stream.config.name) else { continue };
-        let Some(consumer) = consumer(&js, queue)? else {
+        let priorities = names::priorities(&stream.config);
+        let Some(consumers) = consumers(&js, queue, priorities)? else {
             let workers = workers(queue);
             rows.push(Row { queue: queue.to_owned(), numbers: None, workers });
             continue;
         };
         let state = &stream.state;
+        let sum = |number: fn(&ConsumerInfo) -> u64| consumers.iter().map(number).sum::<u64>();
+        let running = sum(|info| info.num_ack_pending);
+        let mut ranks = [Rank::default(); PRIORITIES];
+        for (rank, info) in ranks.iter_mut().zip(&consumers) {
+            *rank = Rank {
+                queued: info.num_pending,
+                running: info.num_ack_pending,
+                handed_out: info.delivered.stream,
+                floor: info.ack_floor.stream,
+            };
+        }
+        let paused = consumers.iter().find(|info| info.paused);
         let percents = percents(&js, queue)?;
         let reporting = percents.len() as u64;
         let mut numbers = Numbers {
             reporting,
             percent: percents.iter().sum::<u64>().checked_div(reporting),
             // The consumer learns of a message some time after its sender.
-            queued: state.messages.saturating_sub(consumer.num_ack_pending),
-            running: consumer.num_ack_pending,
-            redelivered: consumer.num_redelivered,
+            queued: state.messages.saturating_sub(running),
+            running,
+            redelivered: sum(|info| info.num_redelivered),
             dead: dead.get(queue).copied().unwrap_or(0),
-            waiting: consumer.num_waiting,
-            paused: consumer.paused.then(|| consumer.pause_remaining.unwrap_or_default()),
+            waiting: sum(|info| info.num_waiting),
+            paused: paused.map(|info| info.pause_remaining.unwrap_or_default()),
             sent: state.last_seq,
             settled: state.last_seq.saturating_sub(state.messages),
             age: None,
-            handed_out: consumer.delivered.stream,
-            floor: consumer.ack_floor.stream,
+            priorities,
+            ranks,
         };
         if ages == Ages::Asked && numbers.queued > 0 {
-            numbers.age = age(&js, queue, &consumer)?;
+            for (priority, info) in consumers.iter().enumerate() {
+                numbers.age = numbers.age.max(age(&js, queue, priority, info)?);
+            }
         }
         rows.push(Row { queue: queue.to_owned(), numbers: Some(numbers), workers: workers(queue) });
     }
@@ -155,10 +189,15 @@ fn dead(streams: &Streams) -> BTreeMap<&str, u64> {
     counts.collect()
 }
 
-/// Returns for how long the oldest job has been queued, by the clock of the servers.
-fn age(js: &JetStream, queue: &str, consumer: &ConsumerInfo) -> io::Result<Option<Duration>> {
-    let from = consumer.delivered.stream + 1;
-    let oldest = match js.next_message(&names::jobs(queue), from, ALL_JOBS) {
+/// Returns for how long the oldest job of a priority has been queued, by the clock of the servers.
+fn age(
+    js: &JetStream,
+    queue: &str,
+    priority: usize,
+    consumer: &ConsumerInfo,
+) -> io::Result<Option<Duration>> {
+    let (from, all) = (consumer.delivered.stream + 1, names::all_jobs(queue, priority));
+    let oldest = match js.next_message(&names::jobs(queue), from, &all) {
         Ok(oldest) => oldest,
         Err(error) if matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::JetStream) => None,
         Err(error) => return Err(error.into()),
@@ -169,10 +208,15 @@ fn age(js: &JetStream, queue: &str, consumer: &ConsumerInfo) -> io::Result<Optio
     Ok(times.map(|(sent, now)| now.duration_since(sent).unwrap_or_default()))
 }
 
-/// Returns what the consumer of a queue says, or `None` if it does not answer.
-fn consumer(js: &JetStream, queue: &str) -> io::Result<Option<ConsumerInfo>> {
-    match js.consumer(&names::jobs(queue), WORKERS).and_then(|consumer| consumer.info()) {
-        Ok(info) => Ok(Some(info)),
+/// Returns what the consumers of a queue say, or `None` if one does not answer.
+fn consumers(
+    js: &JetStream,
+    queue: &str,
+    priorities: usize,
+) -> io::Result<Option<Vec<ConsumerInfo>>> {
+    let info = |priority| js.consumer(&names::jobs(queue), &names::workers(priority))?.info();
+    match (0..priorities).map(info).collect::<Result<_, _>>() {
+        Ok(infos) => Ok(Some(infos)),
         // The servers elect a leader, or the queue was deleted a moment ago.
         Err(error) if error.code() == Some(NO_CONSUMER) => Ok(None),
         Err(error) if matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::JetStream) => {

@@ -3,11 +3,15 @@
 use std::fmt::Write;
 
 use super::collect::{Numbers, Row};
-use crate::names::kind;
+use crate::names::{PRIORITIES, kind};
 
 /// The media type of the text.
 #[cfg(feature = "web")]
 pub(crate) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// The states of the jobs of each priority.
+const QUEUED: [&str; PRIORITIES] = ["0 queued", "1 queued", "2 queued", "3 queued"];
+const RUNNING: [&str; PRIORITIES] = ["0 running", "1 running", "2 running", "3 running"];
 
 /// What a family of numbers is.
 struct Family {
@@ -42,9 +46,13 @@ pub(crate) fn text(rows: &[Row]) -> String {
             let (kind, queue) = kind(&row.queue);
             let queue = escaped(queue);
             for (state, value) in values(row) {
-                let state = match state {
-                    "" => String::new(),
-                    state => format!(",state=\"{state}\""),
+                // A priority has its number before the state.
+                let state = match state.split_once(' ') {
+                    Some((priority, state)) => {
+                        format!(",priority=\"{priority}\",state=\"{state}\"")
+                    }
+                    None if state.is_empty() => String::new(),
+                    None => format!(",state=\"{state}\""),
                 };
                 let labels = format!("kind=\"{kind}\",name=\"{queue}\"{state}");
                 let _ = writeln!(text, "{name}{suffix}{{{labels}}} {value}");
@@ -65,6 +73,17 @@ pub(crate) fn text(rows: &[Row]) -> String {
             ("redelivered", numbers.redelivered as f64),
             ("dead", numbers.dead as f64),
         ]
+    });
+    let ranked = "Jobs by priority, 0 being the most urgent, of queues with priorities.";
+    let ranked = Family { name: "fleet_priority_jobs", kind: Kind::Gauge, help: ranked };
+    family(ranked, &|row| {
+        let ranks = row.numbers.iter().filter_map(Numbers::ranked).flatten();
+        let pairs = QUEUED.iter().zip(&RUNNING).zip(ranks);
+        pairs
+            .flat_map(|((queued, running), rank)| {
+                [(*queued, rank.queued as f64), (*running, rank.running as f64)]
+            })
+            .collect()
     });
     let sent = "Jobs that were sent since the queue was created.";
     let sent = Family { name: "fleet_jobs_sent", kind: Kind::Counter, help: sent };
@@ -100,11 +119,13 @@ mod tests {
     use std::collections::BTreeSet;
     use std::time::Duration;
 
+    use super::super::collect::Rank;
     use super::*;
 
     fn rows() -> [Row; 2] {
         let (sent, age) = (20, Some(Duration::from_millis(1500)));
-        let numbers = Numbers { queued: 12, sent, age, ..Numbers::default() };
+        let ranks = [2, 10, 0, 0].map(|queued| Rank { queued, ..Rank::default() });
+        let numbers = Numbers { queued: 12, sent, age, priorities: 4, ranks, ..Numbers::default() };
         let workers = Some(vec![Default::default(), Default::default()]);
         [
             Row { queue: "f_grind".into(), numbers: Some(numbers), workers },
@@ -117,6 +138,7 @@ mod tests {
         let text = text(&rows());
         for line in [
             "fleet_jobs{kind=\"function\",name=\"grind\",state=\"queued\"} 12",
+            "fleet_priority_jobs{kind=\"function\",name=\"grind\",priority=\"1\",state=\"queued\"} 10",
             "fleet_jobs_sent_total{kind=\"function\",name=\"grind\"} 20",
             "fleet_queued_age_seconds{kind=\"function\",name=\"grind\"} 1.5",
             "fleet_workers{kind=\"function\",name=\"grind\"} 2",
@@ -153,6 +175,6 @@ mod tests {
                 }
             }
         }
-        assert_eq!(seen.len(), 7);
+        assert_eq!(seen.len(), 8);
     }
 }

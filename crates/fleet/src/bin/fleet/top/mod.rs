@@ -2,7 +2,7 @@
 
 pub(crate) mod collect;
 pub(crate) mod metrics;
-mod table;
+pub(crate) mod table;
 
 use std::io::{self, Write};
 use std::time::Duration;

@@ -2,14 +2,15 @@
 
 use serde_json::{Value, json};
 
-use super::collect::Row;
+use super::collect::{Numbers, Rank, Row};
 use crate::names::kind;
 use crate::text::{plain, time};
 
-const HEAD: [&str; 10] = [
+const HEAD: [&str; 11] = [
     "NAME",
     "KIND",
     "QUEUED",
+    "BY PRIORITY",
     "RUNNING",
     "PROGRESS",
     "REDELIVERED",
@@ -20,7 +21,7 @@ const HEAD: [&str; 10] = [
 ];
 
 /// The columns that are aligned to the left.
-const WORDS: [usize; 3] = [0, 1, 9];
+const WORDS: [usize; 3] = [0, 1, 10];
 
 /// Returns the table, with a line for each queue.
 pub(super) fn text(rows: &[Row]) -> String {
@@ -48,7 +49,7 @@ pub(super) fn text(rows: &[Row]) -> String {
     text
 }
 
-fn line(row: &Row) -> [String; 10] {
+fn line(row: &Row) -> [String; 11] {
     let (kind, name) = kind(&row.queue);
     let workers = row.workers().map_or("?".into(), |count| count.to_string());
     let (name, kind) = (plain(name), kind.to_owned());
@@ -56,7 +57,8 @@ fn line(row: &Row) -> [String; 10] {
         let unknown = || "?".to_owned();
         let state = "does not answer".to_owned();
         let (q, r, d, w) = (unknown(), unknown(), unknown(), unknown());
-        return [name, kind, q, r, String::new(), unknown(), d, workers, w, state];
+        let (ranks, progress) = (String::new(), String::new());
+        return [name, kind, q, ranks, r, progress, unknown(), d, workers, w, state];
     };
     let state = match numbers.paused {
         Some(left) => format!("paused, {} left", time(left)),
@@ -69,7 +71,16 @@ fn line(row: &Row) -> [String; 10] {
     let progress = numbers
         .percent
         .map_or_else(String::new, |percent| format!("{} at {percent} %", numbers.reporting));
-    [name, kind, queued, running, progress, redelivered, dead, workers, waiting, state]
+    let ranks = numbers.ranked().map_or_else(String::new, |ranks| {
+        ranks.iter().map(|rank| rank.queued.to_string()).collect::<Vec<_>>().join("+")
+    });
+    [name, kind, queued, ranks, running, progress, redelivered, dead, workers, waiting, state]
+}
+
+/// Returns the numbers of each priority, if jobs have priorities.
+pub(crate) fn ranks(numbers: &Numbers) -> Option<Value> {
+    let rank = |rank: &Rank| json!({ "queued": rank.queued, "running": rank.running });
+    Some(numbers.ranked()?.iter().map(rank).collect())
 }
 
 /// Returns one line of JSON.
@@ -78,13 +89,14 @@ pub(super) fn json(rows: &[Row]) -> String {
         .iter()
         .map(|row| {
             let (kind, name) = kind(&row.queue);
-            let number = |field: fn(&super::collect::Numbers) -> u64| row.numbers.as_ref().map(field);
+            let number = |field: fn(&Numbers) -> u64| row.numbers.as_ref().map(field);
             json!({
                 "name": name,
                 "kind": kind,
                 "answers": row.numbers.is_some(),
                 "queued": number(|numbers| numbers.queued),
                 "running": number(|numbers| numbers.running),
+                "priorities": row.numbers.as_ref().and_then(ranks),
                 "reporting": number(|numbers| numbers.reporting),
                 "percent": row.numbers.as_ref().and_then(|numbers| numbers.percent),
                 "redelivered": number(|numbers| numbers.redelivered),
@@ -102,25 +114,31 @@ pub(super) fn json(rows: &[Row]) -> String {
 mod tests {
     use std::time::Duration;
 
-    use super::super::collect::Numbers;
+    use super::super::collect::Rank;
     use super::*;
 
     #[test]
     fn columns_are_aligned() {
         let numbers =
             Numbers { queued: 12, paused: Some(Duration::from_secs(61)), ..Numbers::default() };
+        let ranks = [3, 0, 9, 1].map(|queued| Rank { queued, ..Rank::default() });
+        let ranked = Numbers { queued: 13, priorities: 4, ranks, ..Numbers::default() };
         let rows = [
             Row { queue: "f_grind".into(), numbers: Some(numbers), workers: Some(Vec::new()) },
             Row { queue: "q_m".into(), numbers: None, workers: None },
+            Row { queue: "q_urgent".into(), numbers: Some(ranked), workers: None },
         ];
         let text = text(&rows);
         let lines: Vec<&str> = text.lines().collect();
-        assert!(lines[0].starts_with("NAME   KIND      QUEUED  RUNNING"), "{text}");
-        assert!(lines[1].starts_with("grind  function      12        0"), "{text}");
+        assert!(lines[0].starts_with("NAME    KIND      QUEUED  BY PRIORITY  RUNNING"), "{text}");
+        assert!(lines[1].starts_with("grind   function      12                     0"), "{text}");
         assert!(lines[1].ends_with("paused, 1 min 1 s left"), "{text}");
-        assert!(lines[2].starts_with("m      queue          ?"), "{text}");
+        assert!(lines[2].starts_with("m       queue          ?"), "{text}");
+        assert!(lines[3].starts_with("urgent  queue         13      3+0+9+1        0"), "{text}");
         let json: Value = serde_json::from_str(&json(&rows)).unwrap();
         assert_eq!(json["queues"][0]["paused_seconds"], 61.0);
         assert_eq!(json["queues"][1]["queued"], Value::Null);
+        assert_eq!(json["queues"][0]["priorities"], Value::Null);
+        assert_eq!(json["queues"][2]["priorities"][2]["queued"], 9);
     }
 }

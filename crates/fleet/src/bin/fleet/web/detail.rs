@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::time::SystemTime;
 
+use ecru_fleet::Progress;
 use ecru_nats::jetstream::JetStream;
 use serde_json::{Value, json};
 
@@ -15,6 +16,9 @@ use crate::utc;
 /// The most jobs of a list, and the most bytes that are read for it.
 const MOST: usize = 50;
 const MOST_BYTES: usize = 4 << 20;
+
+/// The most jobs that are read for a list: queued ones lie between those that run.
+const MOST_READ: usize = 200;
 
 /// The most characters of a text that a job or a server has chosen.
 const LONGEST: usize = 4000;
@@ -73,11 +77,21 @@ fn running(js: &JetStream, row: &Row) -> io::Result<(Vec<Value>, bool)> {
     };
     let (queue, stream) = (&row.queue, names::jobs(&row.queue));
     let pages = pages(js, queue)?;
-    let (mut jobs, mut from, mut bytes) = (Vec::new(), numbers.floor + 1, 0);
-    let all = format!("fleet.jobs.{queue}.>");
-    while let Some(job) = js.next_message(&stream, from, &all)? {
-        if job.sequence > numbers.handed_out {
-            break;
+    let ranks = &numbers.ranks[..numbers.priorities.max(1)];
+    let floor = ranks.iter().map(|rank| rank.floor).min().unwrap_or(0);
+    let last = ranks.iter().map(|rank| rank.handed_out).max().unwrap_or(0);
+    let (mut jobs, mut from, mut bytes) = (Vec::new(), floor + 1, 0);
+    let mut left = MOST_READ;
+    while let Some(job) = js.next_message(&stream, from, ">")?.filter(|job| job.sequence <= last) {
+        if left == 0 {
+            return Ok((jobs, true));
+        }
+        left -= 1;
+        let priority = names::priority(&job.subject);
+        if ranks.get(priority).is_none_or(|rank| job.sequence > rank.handed_out) {
+            // It is queued behind more urgent ones.
+            from = job.sequence + 1;
+            continue;
         }
         if jobs.len() == MOST || bytes > MOST_BYTES {
             return Ok((jobs, true));
@@ -85,7 +99,18 @@ fn running(js: &JetStream, row: &Row) -> io::Result<(Vec<Value>, bool)> {
         from = job.sequence + 1;
         bytes += job.payload.len();
         let token = names::token_of_job(&job.subject);
-        let mut shown = json!({ "id": short(&names::id(&token)), "number": job.sequence });
+        let mut shown = json!({
+            "id": short(&names::id(&token)),
+            "number": job.sequence,
+            "priority": priority,
+        });
+        let report = js.last_message(&names::attempts(queue), &names::progress(queue, &token))?;
+        // A job that is not held any more has an empty message for a moment.
+        let report = report.and_then(|it| serde_json::from_slice::<Progress>(&it.payload).ok());
+        if let Some(report) = report {
+            shown["percent"] = json!(report.percent());
+            shown["text"] = json!(short(report.text()));
+        }
         let record = format!("fleet.attempts.{queue}.{token}.{}", job.sequence);
         if let Some(stored) = js.last_message(&names::attempts(queue), &record)? {
             // Another program may publish anything here.
@@ -168,6 +193,7 @@ fn dead(js: &JetStream, row: &Row, from: u64) -> io::Result<(Vec<Value>, bool)> 
             "number": dead.number,
             "id": short(&dead.id),
             "attempts": dead.attempts,
+            "priority": dead.priority,
             "reason": short(&dead.reason),
             "since": moment(&dead.stored.time),
             "payload": short(&String::from_utf8_lossy(&dead.stored.payload)),

@@ -14,6 +14,7 @@ use super::detail;
 use crate::asking::{Asking, is_cancelled};
 use crate::names::kind;
 use crate::top::collect::{self, Ages, Row};
+use crate::top::table;
 
 /// The pause between two looks at the queues.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -166,6 +167,9 @@ fn queue(row: &Row, rates: Option<[f64; 2]>) -> Value {
         for (name, number) in [
             ("queued", json!(numbers.queued)),
             ("running", json!(numbers.running)),
+            ("priorities", json!(table::ranks(&numbers))),
+            ("reporting", json!(numbers.reporting)),
+            ("percent", json!(numbers.percent)),
             ("redelivered", json!(numbers.redelivered)),
             ("dead", json!(numbers.dead)),
             ("paused", json!(seconds(numbers.paused))),
