@@ -40,6 +40,8 @@ pub(crate) struct Core {
     pub(crate) schedules: Schedules,
     pub(crate) opened: Opened,
     pub(crate) renewals: Renewals,
+    #[cfg(feature = "tracing")]
+    pub(crate) carrier: crate::trace::Carrier,
 }
 
 /// Is called with warnings.
@@ -84,7 +86,19 @@ impl Core {
         });
         let (list, warn, schedules) = (WaitList::new(), Mutex::new(warn), Schedules::default());
         let (opened, renewals) = (Opened::default(), Renewals::default());
-        let core = Core { engine, keep, pulls, phase, list, warn, schedules, opened, renewals };
+        let core = Core {
+            engine,
+            keep,
+            pulls,
+            phase,
+            list,
+            warn,
+            schedules,
+            opened,
+            renewals,
+            #[cfg(feature = "tracing")]
+            carrier: crate::trace::Carrier::default(),
+        };
         let core = Arc::new(core);
         let keep = Keep { core: Arc::clone(&core), tasks: to_keep };
         let pulls = Pulls { core: Arc::clone(&core), tasks: to_pull };

@@ -109,7 +109,8 @@ impl<T: Wire> Queue<T> {
         let queue = Arc::clone(self.shared());
         let core = Arc::clone(&queue.core);
         core.check()?;
-        let terms = self.terms(Duration::ZERO);
+        // Each of the jobs begins a trace.
+        let terms = Terms { trace: None, ..self.terms(Duration::ZERO) };
         queue.check_priority(terms.priority)?;
         let number = core.schedules.replace(&key(&queue, name));
         let schedule = Schedule { queue, name: name.to_owned(), number, payload, terms };

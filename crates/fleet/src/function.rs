@@ -337,7 +337,7 @@ fn send(
     payload: &Bytes,
     sending: Option<&str>,
 ) -> Result<(), CallError> {
-    let terms = Terms::default();
+    let terms = Terms { trace: queue.trace(), ..Terms::default() };
     loop {
         let begun = queue.engine()?.begin_send(&id.token(), payload.clone(), sending, &terms)?;
         match begun.wait()? {

@@ -63,6 +63,9 @@ pub(crate) struct Held {
     /// How often the job was handed out, this time included.
     pub(crate) delivery: u32,
     pub(crate) priority: u8,
+    /// The trace that it belongs to.
+    #[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "only spans have it"))]
+    pub(crate) trace: Option<String>,
     pub(crate) lease: Box<dyn Lease>,
     holding: Arc<Holding>,
     key: u64,
@@ -188,6 +191,7 @@ impl Holding {
             sequence,
             delivery,
             priority,
+            trace,
             begun,
             received,
             requested,
@@ -215,6 +219,7 @@ impl Holding {
             sequence,
             delivery,
             priority,
+            trace,
             lease,
             holding: Arc::clone(self),
             key,

@@ -218,6 +218,11 @@ impl<T> Job<T> {
         self.guard.settle(self.value, How::Bury(dead))
     }
 
+    #[cfg(feature = "tracing")]
+    pub(crate) fn held(&self) -> &Held {
+        &self.guard.held
+    }
+
     /// Returns whether the lease is lost, or the job was cancelled.
     pub(crate) fn is_lost(&self) -> bool {
         self.guard.held.lost().is_some()
@@ -234,6 +239,9 @@ impl Guard {
         ecru::cancel_scope(|handle| {
             let inside = self.held.enter(handle)?;
             self.held.begin()?;
+            #[cfg(feature = "tracing")]
+            let result = crate::trace::run(&self.held, &self.queue, f);
+            #[cfg(not(feature = "tracing"))]
             let result = f();
             drop(inside);
             match self.held.lost() {

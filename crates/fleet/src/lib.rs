@@ -175,6 +175,8 @@
 //! `Nats-Expected-Last-Subject-Sequence-Subject: fleet.*.q_mill.ID`. The error 10071 or 10164 ("wrong
 //! last sequence") then tells that there is a job with this id.
 //!
+//! A job may have the header `traceparent`, with the trace that it belongs to as the W3C writes it.
+//!
 //! A job with the header `Fleet-After` is handed out so many milliseconds after it was stored, or
 //! later: a worker that gets it earlier returns it with a pause.
 //!
@@ -195,6 +197,14 @@
 //! they are done. They need not know what a job consists of. `cargo install ecru-fleet` installs
 //! it. With `--features web`, `fleet web URL` serves a page with the queues, what is running where,
 //! and the dead.
+//!
+//! # Traces
+//! With the feature `tracing`, a job carries the trace that it was sent in. Each [`Job::run`], and each
+//! run of a function, is in a span `job` of the target `ecru_fleet`, at the level `INFO`, with the
+//! fields `queue`, `id`, `attempt` and `trace_id`. What is sent inside belongs to the same trace. The
+//! functions `in_trace` and `Fleet::carry_traces` connect that with traces from elsewhere, for
+//! instance those of OpenTelemetry. Programs whose jobs wait need the layer of `ecru-tracing`, which
+//! keeps the spans of tasks apart. The jobs of schedules and of maps begin traces of their own.
 //!
 //! # Beside other systems
 //! The file `FEATURES.md` of this package has what a fleet has and lacks, beside Sidekiq, Oban, River,
@@ -241,6 +251,8 @@ mod settle;
 mod stats;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "tracing")]
+mod trace;
 mod update;
 mod waiting;
 mod wall;
@@ -260,6 +272,8 @@ pub use run::Run;
 pub use send::{Pending, Sent};
 pub use settle::{Settlement, Unsettled};
 pub use stats::Stats;
+#[cfg(feature = "tracing")]
+pub use trace::in_trace;
 pub use update::Update;
 
 /// The README's example compiles.

@@ -100,11 +100,19 @@ impl<T: Wire> Queue<T> {
 
     /// Returns how jobs are sent by this handle.
     pub(crate) fn terms(&self, after: Duration) -> Terms {
-        Terms { after, priority: self.priority }
+        Terms { after, priority: self.priority, trace: self.shared.trace() }
     }
 }
 
 impl Shared {
+    /// Returns the trace of what is sent here.
+    pub(crate) fn trace(&self) -> Option<String> {
+        #[cfg(feature = "tracing")]
+        return crate::trace::current(&self.core, self);
+        #[cfg(not(feature = "tracing"))]
+        None
+    }
+
     /// Fails if the queue has no such priority.
     pub(crate) fn check_priority(&self, priority: u8) -> io::Result<()> {
         if usize::from(priority) >= PRIORITIES {

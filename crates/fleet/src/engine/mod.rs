@@ -162,6 +162,8 @@ pub(crate) struct Terms {
     pub(crate) after: Duration,
     /// 0 is the most urgent. Others are for queues with priorities.
     pub(crate) priority: u8,
+    /// The trace that it belongs to, as plain text without ends of lines.
+    pub(crate) trace: Option<String>,
 }
 
 /// What became of a job that was sent.
@@ -333,6 +335,8 @@ pub(crate) struct Delivery {
     pub(crate) delivery: u32,
     /// Its priority.
     pub(crate) priority: u8,
+    /// The trace that it belongs to.
+    pub(crate) trace: Option<String>,
     /// How often the work on it has begun before, as far as the engine knows yet:
     /// [`Lease::begin`] knows.
     pub(crate) begun: u32,

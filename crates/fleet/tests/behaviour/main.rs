@@ -12,3 +12,4 @@ mod orders;
 mod priorities;
 mod progress;
 mod queue;
+mod traces;

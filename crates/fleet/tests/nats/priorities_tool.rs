@@ -177,6 +177,44 @@ fn send(queue: &Queue<u32>, key: &str, job: u32) -> bool {
     }
 }
 
+/// - given: a queue, with priorities and without
+/// - when: jobs are sent in a trace, one by one and in a batch
+/// - then: their messages have the trace in a header, and so has the worker
+#[test]
+fn fleet_367_traces_on_servers() {
+    let Some(server) = Server::start("") else { return };
+    let url = server.url();
+    const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+    ecru::run(|| {
+        ecru::scope(|s| {
+            let fleet = Fleet::connect(s, &url)?;
+            let plain = fleet.queue::<u32>("plain").open()?;
+            let ranked = fleet.queue::<u32>("ranked").priorities().open()?.priority(2);
+            let js = Client::connect(s, &url)?.jetstream();
+            for (queue, subject) in
+                [(plain, "fleet.jobs.q_plain.>"), (ranked, "fleet.jobs-2.q_ranked.>")]
+            {
+                ecru_fleet::in_trace(&format!("00-{TRACE}-00f067aa0ba902b7-01"), || {
+                    queue.send(1)?;
+                    queue.send_all([2]).map_err(io::Error::other)
+                })?;
+                let stream = format!("fleet-jobs-q_{}", queue.name());
+                for number in 1..=2 {
+                    let stored = js.next_message(&stream, number, subject)?.unwrap();
+                    let header = stored.headers.get("traceparent").unwrap();
+                    assert!(header.starts_with(&format!("00-{TRACE}-")), "{header}");
+                }
+                for job in queue.jobs(2)?.iter().take(2) {
+                    assert!(job.traceparent().is_some_and(|header| header.contains(TRACE)));
+                    job.done()?;
+                }
+            }
+            Ok::<(), io::Error>(())
+        })
+    })
+    .unwrap();
+}
+
 /// - given: a queue with priorities and a limit, and a receiver
 /// - when: another program deletes the consumers of a priority and of the limit
 /// - then: they are made again, and jobs of all priorities come

@@ -38,6 +38,7 @@ struct Stored {
     state: Place,
     progress: Option<Progress>,
     priority: u8,
+    trace: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -67,6 +68,7 @@ pub(super) struct Taken {
     pub(super) delivery: u32,
     pub(super) begun: u32,
     pub(super) priority: u8,
+    pub(super) trace: Option<String>,
 }
 
 impl Jobs {
@@ -90,9 +92,18 @@ impl Jobs {
         self.by_id.insert(id.clone(), self.last);
         self.ready[usize::from(terms.priority)].insert(self.last);
         let (deliveries, begun, begun_by, state, progress) = (0, 0, 0, Place::Ready, None);
-        let (id_too, priority) = (id.clone(), terms.priority);
-        let stored =
-            Stored { id: id_too, payload, deliveries, begun, begun_by, state, progress, priority };
+        let (id_too, priority, trace) = (id.clone(), terms.priority, terms.trace.clone());
+        let stored = Stored {
+            id: id_too,
+            payload,
+            deliveries,
+            begun,
+            begun_by,
+            state,
+            progress,
+            priority,
+            trace,
+        };
         self.by_number.insert(self.last, stored);
         let due = ecru::time::now().checked_add(terms.after);
         if let Some(due) = due.filter(|_| !terms.after.is_zero()) {
@@ -151,9 +162,9 @@ impl Jobs {
         let job = self.by_number.get_mut(&number).expect("it is ready");
         job.deliveries += 1;
         job.progress = None;
-        let (id, payload) = (job.id.clone(), job.payload.clone());
+        let (id, payload, trace) = (job.id.clone(), job.payload.clone(), job.trace.clone());
         let (delivery, begun) = (job.deliveries, job.begun);
-        Ok(Taken { id, payload, number, delivery, begun, priority })
+        Ok(Taken { id, payload, number, delivery, begun, priority, trace })
     }
 
     /// Ends the leases and pauses that are over.

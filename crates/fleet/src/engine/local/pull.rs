@@ -93,7 +93,7 @@ impl LocalPull {
     }
 
     fn delivery(&self, taken: Taken, received: Instant) -> Delivery {
-        let Taken { id, payload, number, delivery, begun, priority } = taken;
+        let Taken { id, payload, number, delivery, begun, priority, trace } = taken;
         // Only `next` takes places, and it is called by one task at a time.
         self.window.alive.fetch_add(1, Ordering::Relaxed);
         let lease = LocalLease {
@@ -104,7 +104,18 @@ impl LocalPull {
             _slot: Slot(Arc::clone(&self.window)),
         };
         let (sequence, requested, lease) = (number, Some(received), Box::new(lease));
-        Delivery { id, payload, sequence, delivery, priority, begun, received, requested, lease }
+        Delivery {
+            id,
+            payload,
+            sequence,
+            delivery,
+            priority,
+            trace,
+            begun,
+            received,
+            requested,
+            lease,
+        }
     }
 }
 

@@ -46,6 +46,9 @@ pub(super) const AFTER: &str = "Fleet-After";
 /// The header with the priority that a dead job had.
 pub(super) const PRIORITY: &str = "Fleet-Priority";
 
+/// The header with the trace that a job belongs to, as the W3C writes it.
+pub(super) const TRACE: &str = "traceparent";
+
 /// The header by which a stream notices that a message is stored again.
 pub(super) const MESSAGE_ID: &str = "Nats-Msg-Id";
 

@@ -13,7 +13,7 @@ use ecru_nats::jetstream::{self, Deliveries};
 use super::attempts::Records;
 use super::failure::{NO_CONSUMER, failed, repeated};
 use super::lease::{NatsLease, Stream};
-use super::names::{AFTER, all_of_key, id_of_job, priority_of_job};
+use super::names::{AFTER, TRACE, all_of_key, id_of_job, priority_of_job};
 use super::ranked::{Ranked, Room};
 use super::workers::Workers;
 use crate::engine::{Delivery, Pull};
@@ -166,6 +166,7 @@ impl Arrivals {
             sequence,
             delivery: count,
             priority: priority_of_job(delivery.subject()),
+            trace: delivery.headers().get(TRACE).map(str::to_owned),
             begun,
             received,
             requested: delivery.requested_at(),

@@ -11,7 +11,7 @@ use super::failure::{
     Limit, NO_BATCHES, NO_HEADER, NOT_AVAILABLE, ON_ITS_WAY, OTHER_SEQUENCE, STORED_BATCH,
     UNFINISHED, failed, is_passing, limit,
 };
-use super::names::{AFTER, EXPECTED, EXPECTED_OF, MESSAGE_ID, Names};
+use super::names::{AFTER, EXPECTED, EXPECTED_OF, MESSAGE_ID, Names, TRACE};
 use crate::engine::{BoxSource, Sending, Terms};
 
 /// What a message has beside its payload, at most: the headers of a dead job without its reason.
@@ -59,12 +59,15 @@ fn message(
     terms: &Terms,
     is_ranked: bool,
 ) -> Result<Message, Error> {
-    let Terms { after, priority } = terms;
+    let Terms { after, priority, trace } = terms;
     let mut message = Message::new(&names.job(id, *priority), payload);
     if is_ranked || *priority > 0 {
         message = message
             .with_header(EXPECTED, "0")?
             .with_header(EXPECTED_OF, &names.job_of_any_priority(id))?;
+    }
+    if let Some(trace) = trace {
+        message = message.with_header(TRACE, trace)?;
     }
     if let Some(sending) = sending {
         message = message.with_header(MESSAGE_ID, sending)?;
@@ -91,7 +94,11 @@ pub(super) fn all(
     // Each job has an id that no other one ever has, so that is the name of its sending, too.
     let message = |(id, payload): &(String, Bytes)| {
         let message = Message::new(&names.job(id, terms.priority), payload.clone());
-        message.with_header(MESSAGE_ID, id)
+        let message = message.with_header(MESSAGE_ID, id)?;
+        match &terms.trace {
+            Some(trace) => message.with_header(TRACE, trace),
+            None => Ok(message),
+        }
     };
     let messages: Vec<Message> =
         jobs.iter().map(message).collect::<Result<_, _>>().map_err(failed)?;
