@@ -23,13 +23,13 @@ const IN_PROGRESS: &str = "+WPI";
 /// A place of the limit.
 pub(super) struct Permit {
     delivery: Delivery,
-    /// It is lent at least from then on for the length of a lease.
+    /// When it came. It was lent a moment before, for the length of a lease.
     since: Instant,
 }
 
 impl Permit {
     pub(super) fn new(delivery: Delivery) -> Permit {
-        let since = delivery.requested_at().unwrap_or_else(|| delivery.received_at());
+        let since = delivery.received_at();
         Permit { delivery, since }
     }
 

@@ -28,7 +28,7 @@ use ecru_nats::jetstream::{Ack, Consumer, Deliveries, Delivery, Slot};
 use super::failure::{NO_CONSUMER, failed, is_passing, repeated};
 use super::permits::Permit;
 use super::pull::{self, Arrivals};
-use super::workers::Workers;
+use super::workers::{self, Workers};
 use crate::engine::{self, PRIORITIES, Picker, priorities};
 use crate::errors::disconnected;
 
@@ -212,6 +212,7 @@ impl Ranked {
         let state = &mut *state;
         loop {
             let seen = self.places.version.load(Ordering::Acquire);
+            let settings = self.workers.changed();
             if let Some((delivery, room)) = state.ready.pop_front() {
                 match arrivals.handed_out(delivery, Some(room))? {
                     None => continue,
@@ -226,7 +227,7 @@ impl Ranked {
             if state.ready.is_empty() {
                 let room = self.room(state)?;
                 if room == 0 || !self.ask(state, room)? {
-                    self.wait(state, seen)?;
+                    self.wait(state, seen, &settings)?;
                 }
             }
         }
@@ -295,7 +296,7 @@ impl Ranked {
         // One is enough as long as all priorities are watched.
         let is_busy = priorities().any(|priority| state.may_have_jobs(priority));
         let wanted = if is_busy { free } else { free.min(1) };
-        state.permits.truncate(wanted.max(1));
+        state.permits.truncate(wanted);
         let missing = wanted.saturating_sub(state.permits.len());
         if missing > 0 && !state.is_watched(PERMITS) {
             let found = self.answered(PERMITS, missing)?;
@@ -329,6 +330,7 @@ impl Ranked {
             for delivery in found {
                 if let Some(refused) = self.take(state, delivery) {
                     let _ = refused.retry(None);
+                    state.has_more[index] = true;
                 }
             }
             if has_come {
@@ -357,7 +359,12 @@ impl Ranked {
     }
 
     /// Waits for a job, for room, or until a place of the limit must be given back.
-    fn wait(&self, state: &mut State, seen: u64) -> io::Result<()> {
+    fn wait(
+        &self,
+        state: &mut State,
+        seen: u64,
+        settings: &workers::Changed<'_>,
+    ) -> io::Result<()> {
         let watches = self.watches().clone();
         let [a, b, c, d, permits] = array::from_fn(|index| {
             watches[index]
@@ -365,7 +372,6 @@ impl Ranked {
                 .map_or_else(ecru::channel::never, |watch| watch.receiver().clone())
         });
         let changed = Changed { places: &self.places, seen };
-        let settings = self.workers.changed();
         let lease = self.workers.lease();
         let old = state.permits.front().map(|permit| permit.good_until(lease));
         let patience =
@@ -377,7 +383,7 @@ impl Ranked {
             recv(d) -> job => (3, job),
             recv(permits) -> permit => (PERMITS, permit),
             wait(&changed) -> result => return Ok(result?),
-            wait(&settings) -> result => {
+            wait(settings) -> result => {
                 // There may be fewer places now.
                 state.permits.clear();
                 return Ok(result?);
