@@ -2,7 +2,6 @@
 #![expect(unsafe_code, reason = "spawns into the scope of the run")]
 
 use std::ops::Range;
-use std::panic::Location;
 use std::sync::{Arc, PoisonError};
 
 use super::ask::ask;

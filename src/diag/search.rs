@@ -36,8 +36,8 @@ const PAGES: usize = 16 << 10;
 const PLACES_MAX: usize = 1000;
 const WORD: usize = size_of::<usize>();
 
-/// For each word the owners in whose memory it, or a pointer to a place of it, was found. `None` if it was found elsewhere, too, or
-/// nowhere.
+/// For each word the owners in whose memory it, or a pointer to a place of it, was found. `None` if
+/// it was found elsewhere, too, or nowhere.
 pub(super) type Holders = Vec<Option<Vec<usize>>>;
 
 /// Searches for words, which are in ascending order. `owned` is the memory that belongs to one owner,

@@ -89,9 +89,9 @@ pub(crate) type Report<'r> = &'r (dyn Fn(io::Error, Option<SocketAddr>) + Sync);
 
 /// Where a connection belongs.
 #[derive(Clone, Copy)]
+#[cfg_attr(not(feature = "http2"), expect(dead_code, reason = "HTTP/1 has no streams"))]
 pub(crate) struct Place<'scope, 'env> {
     /// Where streams of HTTP/2 are tasks.
-    #[cfg_attr(not(feature = "http2"), expect(dead_code, reason = "HTTP/1 has no streams"))]
     pub(crate) scope: &'scope Scope<'scope, 'env>,
     pub(crate) stop: &'scope Stop,
     pub(crate) report: Report<'scope>,
