@@ -2,7 +2,7 @@
 
 use std::{error, fmt, io};
 
-use crate::task::{CancelReason, Cancelled};
+use crate::task::{Cancelled, UNEXPLAINED, cancelled_now};
 
 /// The error of [`Sender::send`](super::Sender::send). It holds the value that was not sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -270,12 +270,20 @@ impl fmt::Display for RecvTimeoutError {
     }
 }
 
-impl<T> error::Error for SendError<T> {}
 impl<T> error::Error for TrySendError<T> {}
-impl<T> error::Error for SendTimeoutError<T> {}
-impl error::Error for RecvError {}
 impl error::Error for TryRecvError {}
-impl error::Error for RecvTimeoutError {}
+
+/// Errors of waits: [`Cancelled::find_in`] finds a cancellation in them.
+macro_rules! has_cancelled {
+    ($($error:ident $(<$value:ident>)?),*) => {$(
+        impl$(<$value>)? error::Error for $error$(<$value>)? {
+            fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+                matches!(self, $error::Cancelled { .. }).then_some(&UNEXPLAINED as _)
+            }
+        }
+    )*};
+}
+has_cancelled!(SendError<T>, SendTimeoutError<T>, RecvError, RecvTimeoutError);
 
 impl<T> From<SendError<T>> for TrySendError<T> {
     /// Maps `Cancelled` to `Full`, because a cancelled send is one that would have had to wait.
@@ -342,9 +350,4 @@ impl<T> From<SendError<T>> for io::Error {
             SendError::Cancelled(_) => cancelled_now().into(),
         }
     }
-}
-
-/// Returns the current task's cancellation, or one with an explicit reason if there is none.
-pub(super) fn cancelled_now() -> Cancelled {
-    crate::task::cancelled().unwrap_or(Cancelled::new(CancelReason::Explicit))
 }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::{error, fmt, io};
 
 use super::deadline::Elapsed;
-use crate::task::{self, Cancelled};
+use crate::task::{self, Cancelled, UNEXPLAINED};
 
 /// The error of a [`join`](crate::JoinHandle::join) that returns no value.
 ///
@@ -59,7 +59,11 @@ impl fmt::Display for JoinError {
     }
 }
 
-impl error::Error for JoinError {}
+impl error::Error for JoinError {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        matches!(self, JoinError::CallerCancelled).then_some(&UNEXPLAINED as _)
+    }
+}
 
 impl From<JoinError> for io::Error {
     fn from(error: JoinError) -> io::Error {

@@ -545,7 +545,8 @@ impl<E: error::Error + 'static> error::Error for PoolError<E> {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         match self {
             PoolError::Make(error) => error.source(),
-            PoolError::Cancelled(_) | PoolError::Closed => None,
+            PoolError::Cancelled(cancelled) => Some(cancelled),
+            PoolError::Closed => None,
         }
     }
 }

@@ -173,6 +173,7 @@ pub use observer::{Ending, ObservedTask, TaskObserver, TaskObserverTaken, set_ta
 pub use switch_hook::{LeaveReason, SwitchHook, SwitchHookTaken, set_switch_hook};
 
 pub(crate) use busy::{Board, SeenTask, label, label_root, note, note_again, note_none, noted};
+pub(crate) use cancel::{UNEXPLAINED, cancelled_now};
 pub(crate) use current::{
     BUDGET, FIRST_ALLOWANCE, answer, begin_wait, begin_wait_in_place, bindings_now, cancelled,
     cancelled_by_now, cancelled_wait, current_header, current_identity, current_node, identity_of,

@@ -111,7 +111,14 @@ impl<T> fmt::Debug for SendError<T> {
     }
 }
 
-impl<T> Error for SendError<T> {}
+impl<T> Error for SendError<T> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            SendError::Cancelled { .. } => Some(&RecvError::Cancelled),
+            _ => None,
+        }
+    }
+}
 
 impl<T> From<SendError<T>> for io::Error {
     fn from(error: SendError<T>) -> io::Error {
@@ -277,6 +284,7 @@ impl Error for CallError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             CallError::Io(error) => Some(error),
+            CallError::Cancelled(cancelled) => Some(cancelled),
             _ => None,
         }
     }

@@ -55,7 +55,11 @@ impl fmt::Display for BroadcastTryRecvError {
     }
 }
 
-impl error::Error for BroadcastRecvError {}
+impl error::Error for BroadcastRecvError {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        matches!(self, BroadcastRecvError::Cancelled).then_some(&RecvError::Cancelled as _)
+    }
+}
 impl error::Error for BroadcastTryRecvError {}
 
 impl From<Cancelled> for BroadcastRecvError {

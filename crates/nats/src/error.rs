@@ -177,7 +177,8 @@ impl fmt::Debug for Error {
 
 impl error::Error for Error {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
-        self.0.source.as_deref().map(|source| source as _)
+        let cancelled = self.0.cancelled.as_ref().map(|cancelled| cancelled as _);
+        self.0.source.as_deref().map(|source| source as _).or(cancelled)
     }
 }
 

@@ -52,7 +52,8 @@ impl std::error::Error for Error {
         match self {
             Error::Postgres(error) => error.source(),
             Error::Io(error) => error.source(),
-            Error::Cancelled(_) | Error::Closed => None,
+            Error::Cancelled(cancelled) => Some(cancelled),
+            Error::Closed => None,
         }
     }
 }

@@ -99,6 +99,7 @@ mod walk;
 pub(crate) use by_service::CancelByService;
 pub(crate) use node::{CancelNode, DeadlineNode, HookNode, Kind, SectionNode, ShieldNode};
 pub use reason::{CancelReason, Cancelled};
+pub(crate) use reason::{UNEXPLAINED, cancelled_now};
 #[cfg(feature = "sim")]
 pub(crate) use walk::pierce;
 pub(crate) use walk::{attach, cancel, flagged_by, hang, reach, request_above, unlink};

@@ -93,19 +93,51 @@ impl Cancelled {
     /// ```
     #[must_use]
     pub fn find(error: &io::Error) -> Option<Cancelled> {
-        let mut next: Option<&(dyn error::Error + 'static)> =
-            error.get_ref().map(|inner| inner as _);
-        while let Some(inner) = next {
-            if let Some(cancelled) = inner.downcast_ref::<Cancelled>() {
-                return Some(*cancelled);
+        Cancelled::find_in(error)
+    }
+
+    /// Returns the cancellation that an error is, or that it contains, if there is one. The errors
+    /// below it are searched along [`source`](error::Error::source).
+    ///
+    /// Errors of channels and of joins keep no reason. Theirs is that of the current task, or
+    /// [`CancelReason::Explicit`] if it is not cancelled.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::Cancelled;
+    /// use std::error::Error;
+    ///
+    /// let failed: Result<(), Box<dyn Error + Send + Sync>> = ecru::cancel_scope(|c| {
+    ///     c.cancel();
+    ///     ecru::sleep(std::time::Duration::from_secs(3600))?;
+    ///     Ok(())
+    /// });
+    /// assert!(Cancelled::find_in(&*failed.unwrap_err()).is_some());
+    /// ```
+    #[must_use]
+    pub fn find_in(error: &(dyn error::Error + 'static)) -> Option<Cancelled> {
+        let mut next = Some(error);
+        while let Some(error) = next {
+            if let Some(cancelled) = error.downcast_ref::<Cancelled>() {
+                let keeps_reason = !std::ptr::eq(cancelled, &raw const UNEXPLAINED);
+                return if keeps_reason { Some(*cancelled) } else { Some(cancelled_now()) };
             }
-            if let Some(nested) = inner.downcast_ref::<io::Error>() {
-                return Cancelled::find(nested);
-            }
-            next = inner.source();
+            // The source of an I/O error is that of its payload.
+            next = match error.downcast_ref::<io::Error>() {
+                Some(error) => error.get_ref().map(|inner| inner as _),
+                None => error.source(),
+            };
         }
         None
     }
+}
+
+/// The source of errors that keep no reason.
+pub(crate) static UNEXPLAINED: Cancelled = Cancelled::new(CancelReason::Explicit);
+
+/// Returns the current task's cancellation, or one with an explicit reason if there is none.
+pub(crate) fn cancelled_now() -> Cancelled {
+    crate::task::cancelled().unwrap_or(Cancelled::new(CancelReason::Explicit))
 }
 
 impl fmt::Display for Cancelled {

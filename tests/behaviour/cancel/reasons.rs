@@ -8,7 +8,7 @@ use ecru::net::TcpStream;
 use ecru::{CancelReason, Cancelled};
 
 use super::{cancelled, pair, spin};
-use crate::support::{each_run, forever, ms, settle, until};
+use crate::support::{HOUR, each_run, forever, ms, settle, until};
 
 /// - given: a task
 /// - when: its handle is cancelled
@@ -139,5 +139,46 @@ fn cancel_11_passes_through_std() {
         assert_eq!(Cancelled::find(&error).unwrap().reason(), CancelReason::Explicit);
         // The bytes that were read are not lost.
         assert_eq!(line, "half a line");
+    });
+}
+
+/// - given: a section that is cancelled by its limit
+/// - when: waits of all kinds return errors in it, which are boxed
+/// - then: `Cancelled::find_in` finds the cancellation in each, also behind wrappers, and none in an
+///   error of another cause
+#[test]
+fn cancel_76_the_cancellation_in_any_error() {
+    type BoxError = Box<dyn std::error::Error + Send + Sync>;
+    fn found(error: impl Into<BoxError>) -> Option<CancelReason> {
+        Cancelled::find_in(&*error.into()).map(|cancelled| cancelled.reason())
+    }
+    each_run(|| {
+        let (sender, receiver) = ecru::channel::bounded::<u8>(0);
+        let none = || Err::<(), _>(io::Error::other("no value"));
+        let pool = ecru::sync::Pool::new(1, none);
+        ecru::scope(|s| {
+            let task = s.spawn(forever);
+            let limited = ecru::timeout(ms(1), || {
+                let _ = forever();
+                let cancelled: [BoxError; 7] = [
+                    forever().into(),
+                    io::Error::from(forever()).into(),
+                    io::Error::other(BoxError::from(receiver.recv().unwrap_err())).into(),
+                    sender.send(7).unwrap_err().into(),
+                    receiver.recv_timeout(HOUR).unwrap_err().into(),
+                    task.join().unwrap_err().into(),
+                    pool.get().map(drop).unwrap_err().into(),
+                ];
+                for error in cancelled {
+                    let text = error.to_string();
+                    assert_eq!(found(error), Some(CancelReason::Deadline), "{text}");
+                }
+            });
+            assert!(limited.is_err());
+            s.cancel();
+        });
+        assert_eq!(found(io::Error::other("disk on fire")), None);
+        assert_eq!(found(ecru::channel::RecvError::Disconnected), None);
+        assert_eq!(found(ecru::channel::RecvError::Cancelled), Some(CancelReason::Explicit));
     });
 }
