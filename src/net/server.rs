@@ -30,7 +30,7 @@ use crate::time;
 use std::any::Any;
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Shutdown, SocketAddr};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -54,6 +54,9 @@ pub trait Listener: Sync + sealed::Sealed {
 
     #[doc(hidden)]
     fn __accept(&self) -> io::Result<(Self::Stream, Self::Peer)>;
+
+    #[doc(hidden)]
+    fn __shut_down(&self);
 }
 
 mod sealed {
@@ -70,6 +73,11 @@ impl Listener for TcpListener {
     fn __accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         self.accept()
     }
+
+    fn __shut_down(&self) {
+        // It does not fail for a listener.
+        let _ = self.0.shutdown(Shutdown::Read);
+    }
 }
 
 impl Listener for UnixListener {
@@ -78,6 +86,10 @@ impl Listener for UnixListener {
 
     fn __accept(&self) -> io::Result<(UnixStream, Self::Peer)> {
         self.accept()
+    }
+
+    fn __shut_down(&self) {
+        let _ = self.0.shutdown(Shutdown::Read);
     }
 }
 
@@ -129,6 +141,7 @@ pub struct Server<'l, L: Listener> {
     listener: &'l L,
     limit: usize,
     grace: Option<Duration>,
+    refuses_late: bool,
     stop: Option<Stop<'l>>,
     on_error: Option<OnError<'l, L::Peer>>,
     on_panic: Option<OnPanic<'l, L::Peer>>,
@@ -136,7 +149,15 @@ pub struct Server<'l, L: Listener> {
 
 impl<'l, L: Listener> Server<'l, L> {
     pub(super) fn new(listener: &'l L) -> Server<'l, L> {
-        Server { listener, limit: LIMIT, grace: None, stop: None, on_error: None, on_panic: None }
+        Server {
+            listener,
+            limit: LIMIT,
+            grace: None,
+            refuses_late: false,
+            stop: None,
+            on_error: None,
+            on_panic: None,
+        }
     }
 
     /// Sets how many connections are served at once. Others wait in the listener's queue. The
@@ -203,6 +224,9 @@ impl<'l, L: Listener> Server<'l, L> {
 
     /// Stops once the source has an item, whatever the item is. No more connections are accepted,
     /// and `serve` returns when the last connection has ended.
+    ///
+    /// The listener stays open, so that another server can go on with the clients in its queue. A
+    /// program that ends after its server calls [`refuse_late`](Server::refuse_late) as well.
     pub fn stop_when(self, source: impl Source + Send + 'l) -> Server<'l, L> {
         Server { stop: Some(Box::new(move || source.wait().map(drop))), ..self }
     }
@@ -211,6 +235,35 @@ impl<'l, L: Listener> Server<'l, L> {
     /// and awaited. Without this call there is no limit.
     pub fn grace(self, period: Duration) -> Server<'l, L> {
         Server { grace: Some(period), ..self }
+    }
+
+    /// Shuts the listener down when the server stops. A client that connects later is refused at once,
+    /// and may try another server. Otherwise the system connects it, it waits in the listener's queue
+    /// while the last connections end, and is reset when the listener is closed.
+    ///
+    /// The listener is of no use afterwards. Clones of it and other processes that have inherited it
+    /// share this.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::channel;
+    /// use ecru::net::{TcpListener, TcpStream};
+    /// use std::io::ErrorKind;
+    ///
+    /// ecru::run(|| {
+    ///     let listener = TcpListener::bind("127.0.0.1:0")?;
+    ///     let address = listener.local_addr()?;
+    ///     let (stop, stopped) = channel::bounded::<()>(0);
+    ///     drop(stop);
+    ///     listener.server().stop_when(stopped).refuse_late().serve(|_, _| Ok(()))?;
+    ///     let late = TcpStream::connect(address).unwrap_err();
+    ///     assert_eq!(late.kind(), ErrorKind::ConnectionRefused);
+    ///     std::io::Result::Ok(())
+    /// })?;
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn refuse_late(self) -> Server<'l, L> {
+        Server { refuses_late: true, ..self }
     }
 
     /// Accepts connections and calls `f` for each of them on a separate task. Returns when the
@@ -248,7 +301,7 @@ impl<'l, L: Listener> Server<'l, L> {
             let text = "a limit of 0 connections serves nothing; pass at least 1 to `limit(..)`";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
-        let Server { listener, limit, grace, stop, on_error, on_panic } = self;
+        let Server { listener, limit, grace, refuses_late, stop, on_error, on_panic } = self;
         let at = Location::caller();
         let room = Semaphore::new(limit.min(Semaphore::MAX_PERMITS));
         let (refused, refusals) = channel::unbounded();
@@ -293,6 +346,9 @@ impl<'l, L: Listener> Server<'l, L> {
                     accept()
                 })
             });
+            if refuses_late {
+                listener.__shut_down();
+            }
             if let Some(grace) = grace {
                 let connections = CancelsConnections(s);
                 s.spawn_hushed_daemon(move || {

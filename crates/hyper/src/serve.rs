@@ -218,9 +218,16 @@ impl<'l, S> Serve<'l, S> {
     /// Ends the server once `source` has an item, for instance a
     /// [`Signal`](ecru::signal::Signal): no more connections are accepted, idle ones are closed, and
     /// those with a request in progress end after its response. A client that has just been connected
-    /// has a second for its first request.
+    /// has a second for its first request. A program that ends after its server also calls
+    /// [`refuse_late`](Serve::refuse_late).
     pub fn stop_when(self, source: impl Source + Send + 'l) -> Self {
         Serve { server: self.server.stop_when(source), ..self }
+    }
+
+    /// Shuts the listener down when the server stops, so that late clients are refused at once. See
+    /// [`Server::refuse_late`].
+    pub fn refuse_late(self) -> Self {
+        Serve { server: self.server.refuse_late(), ..self }
     }
 
     /// Sets how long the requests in progress may take after the stop. The connections that are

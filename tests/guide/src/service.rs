@@ -45,6 +45,7 @@ pub fn serve(listener: &TcpListener, sites: &[&str], stop: impl Source + Send) -
             .idle_timeout(Duration::from_secs(60))
             .grace(Duration::from_secs(20))
             .stop_when(stop)
+            .refuse_late()
             .run()
             .map(drop) // now the daemons are cancelled
     })

@@ -473,6 +473,16 @@ impl Network {
     ) -> Outcome<()> {
         let stream = self.stream_mut(id).ok_or(Errno::NOTCONN)?;
         let is_unix = stream.domain == Domain::Unix;
+        if let State::Listening(queue) = &mut stream.state
+            && how != Shutdown::Write
+        {
+            // It listens no more, and its queue is reset.
+            let waiting = std::mem::take(&mut queue.ready);
+            stream.state = State::Idle;
+            waiting.into_iter().for_each(|waiting| self.close_as(ctx, waiting, true));
+            self.wake_readers(ctx, id);
+            return Ok(());
+        }
         let end = self.end_mut(id).filter(|end| !end.is_closed()).ok_or(Errno::NOTCONN)?;
         let peer = end.peer;
         if how != Shutdown::Read && !std::mem::replace(&mut end.writes_shut, true) {
