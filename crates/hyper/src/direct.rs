@@ -50,6 +50,42 @@ pub fn handler<F>(function: F) -> Handler<F> {
     Handler { function: Arc::new(function) }
 }
 
+/// Runs a function in a task with a stack, where it may wait anywhere. A handler that is a future
+/// awaits it, for instance for a query.
+///
+/// If the future is dropped, the task is cancelled.
+///
+/// # Errors
+/// Returns the function's error, and [`DirectError::Panicked`] if it panics.
+///
+/// # Panics
+/// Panics outside a run of ecru.
+///
+/// # Examples
+/// ```
+/// use axum::Router;
+/// use axum::extract::Path;
+/// use axum::http::StatusCode;
+/// use axum::routing::get;
+/// use std::time::Duration;
+///
+/// async fn slow(Path(number): Path<u32>) -> Result<String, StatusCode> {
+///     let text = ecru_hyper::in_task(move || {
+///         ecru::sleep(Duration::from_millis(1))?;
+///         Ok::<_, ecru::Cancelled>(format!("number {number}"))
+///     });
+///     text.await.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)
+/// }
+/// let _router: Router = Router::new().route("/{number}", get(slow));
+/// ```
+pub fn in_task<T, E>(function: impl FnOnce() -> Result<T, E> + Send + 'static) -> Handling<T, E>
+where
+    T: Send + 'static,
+    E: Send + 'static,
+{
+    Handling::begin(function)
+}
+
 /// A service that calls a plain function which cannot fail: see [`handler`].
 pub struct Handler<F> {
     function: Arc<F>,
@@ -190,8 +226,8 @@ impl<T> fmt::Debug for Handled<T> {
     }
 }
 
-/// The response of a [`Direct`] service, which is ready when its task has ended. Dropping it cancels
-/// the task.
+/// The response of a [`Direct`] service, or the result of [`in_task`], which is ready when its task
+/// has ended. Dropping it cancels the task.
 #[must_use = "dropping it cancels the handler"]
 pub struct Handling<T, E> {
     /// `None` if the run is over.

@@ -112,7 +112,7 @@ pub use call::Peer;
 #[cfg(feature = "client")]
 pub use client::{Client, ClientBuilder, Daemons, Requesting, ResponseBody, client};
 #[cfg(feature = "server")]
-pub use direct::{Direct, DirectError, Handled, Handler, Handling, direct, handler};
+pub use direct::{Direct, DirectError, Handled, Handler, Handling, direct, handler, in_task};
 pub use executor::{RunExecutor, ScopeExecutor};
 pub use io::EcruIo;
 #[cfg(feature = "server")]

@@ -20,6 +20,7 @@
 //! | here | for |
 //! |---|---|
 //! | [`wait`] | futures |
+//! | [`inside`] | futures that ecru polls and that await what needs tokio, such as axum's handlers |
 //! | [`enter`] | functions that are not futures and need a tokio runtime, such as `connect_lazy` |
 //! | [`Direct`] | tokio's streams of bytes, as `Read` and `Write` |
 //! | [`EcruIo`] | ecru's sockets, as `AsyncRead` and `AsyncWrite` |
@@ -65,4 +66,4 @@ pub use runtime::{AlreadyStarted, Builder, enter, handle};
 #[cfg(feature = "runtime")]
 pub use source::{StreamSource, receiver, source, unbounded_receiver};
 #[cfg(feature = "runtime")]
-pub use wait::wait;
+pub use wait::{InTokio, inside, wait};

@@ -2,6 +2,7 @@
 
 use std::future::{Future, IntoFuture, poll_fn};
 use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
 
 use ecru::Cancelled;
 
@@ -46,6 +47,55 @@ pub fn wait<F: IntoFuture>(future: F) -> Result<F::Output, Cancelled> {
     ecru::block_on(poll_fn(|context| {
         enter(|| inside.0.as_mut().as_pin_mut().expect("it is there until the drop").poll(context))
     }))
+}
+
+/// Makes a future that is polled and dropped inside the context of the tokio runtime, wherever that
+/// is. It suits futures that ecru polls, such as the handlers of `ecru_hyper::serve`: they may then
+/// await what needs tokio's reactor, such as a query of sqlx's.
+///
+/// # Examples
+/// All handlers of axum's router, unchanged:
+/// ```
+/// use axum::Router;
+/// use axum::extract::Request;
+/// use axum::middleware::{self, Next};
+/// use axum::response::Response;
+/// use axum::routing::get;
+///
+/// async fn in_tokio(request: Request, next: Next) -> Response {
+///     ecru_tokio::inside(next.run(request)).await
+/// }
+///
+/// let slow = async || tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+/// let router: Router =
+///     Router::new().route("/", get(slow)).layer(middleware::from_fn(in_tokio));
+/// # drop(router);
+/// ```
+pub fn inside<F: IntoFuture>(future: F) -> InTokio<F::IntoFuture> {
+    InTokio { future: enter(|| Some(Box::pin(future.into_future()))) }
+}
+
+/// A future inside the context of the tokio runtime, returned by [`inside`].
+#[derive(Debug)]
+#[must_use = "a future does nothing unless it is polled"]
+pub struct InTokio<F> {
+    /// `None` once it has been dropped.
+    future: Option<Pin<Box<F>>>,
+}
+
+impl<F: Future> Future for InTokio<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let future = self.future.as_mut().expect("it is there until the drop");
+        enter(|| future.as_mut().poll(context))
+    }
+}
+
+impl<F> Drop for InTokio<F> {
+    fn drop(&mut self) {
+        enter(|| self.future = None);
+    }
 }
 
 /// A future that is dropped inside the runtime's context. Destructors of tokio's crates may spawn.

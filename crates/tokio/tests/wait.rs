@@ -15,7 +15,7 @@ use std::time::Duration;
 use common::{HOUR, OnDrop, alone, begin, each_run, ms, pair, panic_text, quiet_panic};
 use ecru::source::{Either, either, race};
 use ecru::{Cancelled, Source, channel};
-use ecru_tokio::{AlreadyStarted, Builder, Direct, EcruIo, enter, receiver, source, wait};
+use ecru_tokio::{AlreadyStarted, Builder, Direct, EcruIo, enter, inside, receiver, source, wait};
 use futures_util::stream;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -389,5 +389,56 @@ fn builders() {
         let name = || thread::current().name().map(String::from);
         let task = enter(|| tokio::spawn(async move { name() }));
         assert_eq!(wait(task).unwrap().unwrap().as_deref(), Some("ecru-tokio"));
+    });
+}
+
+/// Handlers that ecru polls and that need tokio, and their drop inside its runtime.
+#[test]
+fn handlers_inside() {
+    use axum::extract::Request;
+    use axum::middleware::{Next, from_fn};
+    use axum::response::Response;
+    use axum::{Router, routing::get};
+
+    async fn in_tokio(request: Request, next: Next) -> Response {
+        inside(next.run(request)).await
+    }
+    async fn timed() -> &'static str {
+        sleep(ms(1)).await;
+        let _spawns = OnDrop(|| drop(tokio::spawn(async {})));
+        tokio::spawn(async { "by tokio" }).await.unwrap()
+    }
+    each_run(|| {
+        let router = Router::new().route("/", get(timed)).layer(from_fn(in_tokio));
+        let listener = ecru::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        ecru::scope(|s| {
+            s.spawn_daemon(|| ecru_hyper::serve(&listener, router).run());
+            let mut client = ecru::net::TcpStream::connect(address).unwrap();
+            let request = b"GET / HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n";
+            client.write_all(request).unwrap();
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).unwrap();
+            assert!(answer.ends_with("\r\n\r\nby tokio"), "{answer}");
+        });
+        assert_outside();
+    });
+    // A future that is given up while it is pending.
+    each_run(|| {
+        let dropped = Rc::new(Cell::new(false));
+        let future = inside({
+            let _spawns = OnDrop(|| {
+                assert!(Handle::try_current().is_ok());
+            });
+            let dropped = Rc::clone(&dropped);
+            async move {
+                let _spawns = _spawns;
+                let _marks = OnDrop(|| dropped.set(true));
+                pending::<()>().await;
+            }
+        });
+        let limited = ecru::timeout(ms(1), || ecru::block_on(future).is_err());
+        assert!(limited.is_err() && dropped.get());
+        assert_outside();
     });
 }

@@ -400,3 +400,31 @@ fn a_stop_in_each_state_slow() {
         });
     });
 }
+
+/// A future handler that waits in direct style in a task of its own, which ends with its client.
+#[test]
+fn a_handler_with_a_task() {
+    async fn hours(Path(length): Path<u64>) -> Result<String, String> {
+        let text = ecru_hyper::in_task(move || {
+            ecru::sleep(Duration::from_millis(length))?;
+            if length == 7 { quiet_panic("an unlucky number") } else { Ok::<_, Cancelled>("slept") }
+        });
+        Ok(text.await.map_err(|error| error.to_string())?.into())
+    }
+    each_run(|| {
+        let router = axum::Router::new().route("/{length}", get(hours));
+        let (listener, address, stop, stopped) = listen();
+        ecru::scope(|s| {
+            let server = s.spawn(|| serve(&listener, router).stop_when(stopped).run());
+            let mut client = Client::connect(address);
+            assert_eq!(client.get("/1").unwrap().1, "slept");
+            assert_eq!(client.get("/7").unwrap().1, "the handler panicked: an unlucky number");
+            let mut leaves = Client::connect(address);
+            leaves.0.write_all(b"GET /3600000 HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();
+            settle();
+            drop((leaves, client, stop));
+            // It does not wait for an hour.
+            server.join().unwrap().unwrap();
+        });
+    });
+}
