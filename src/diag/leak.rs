@@ -57,7 +57,7 @@ pub struct Leak {
 pub(super) struct Keepers(HashMap<HandleWord, Vec<usize>>);
 
 /// The leaked tasks that one look has found.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct FoundLeaks {
     certain: Vec<TaskId>,
     suspected: Vec<TaskId>,
@@ -241,7 +241,8 @@ impl TaskTree {
     ///
     /// A task is leaked if it waits without a time limit for a lock that a leaked task holds, for the
     /// end of a leaked task, or for the end of a scope with a leaked task. So the tasks of a
-    /// [cycle](TaskTree::cycles) are leaked, and with them all tasks that wait for them.
+    /// [cycle](TaskTree::cycles) are leaked, and with them all tasks that wait for them. In a
+    /// simulation, which detects by itself that it is stuck, there are none.
     ///
     /// A tree of [`RuntimeHandle::find_leaks`](crate::RuntimeHandle::find_leaks), of the command
     /// `ecru dump`, or of a signal also has waits for channels, if only leaked tasks have handles of

@@ -148,8 +148,7 @@ impl RuntimeHandle {
     /// same search. It is made only if a task has waited for a channel for at least a second. It runs
     /// on a thread of its own, and takes some milliseconds for each megabyte of memory. If the
     /// process has more than 512 MiB of resident memory (128 MiB in a debug build), or `/proc` is not
-    /// there, no such leaks are found. So are none in a
-    /// simulation, which detects by itself that it is stuck.
+    /// there, no such leaks are found.
     ///
     /// # Panics
     /// Panics if called inside [`no_suspend`](crate::no_suspend).
