@@ -89,6 +89,8 @@ pub(super) struct Course {
     phase: Cell<Phase>,
     /// The steps since the run has failed.
     last_steps: Cell<u64>,
+    /// Whether the turn that is under way has failed the run.
+    fails_in_turn: Cell<bool>,
     /// How many they were when waits were last ended by force.
     forced_at: Cell<Option<u64>>,
     /// How often the run has looked since then for what other threads do.
@@ -157,6 +159,7 @@ impl Course {
             turns_from,
             phase: Cell::new(Phase::Runs),
             last_steps: Cell::new(0),
+            fails_in_turn: Cell::new(false),
             forced_at: Cell::new(None),
             last_looks: Cell::new(0),
             looks: Cell::new(0),
@@ -296,8 +299,17 @@ impl Course {
         if self.phase.get() == Phase::Runs {
             let task = task::current_header().map(Header::description);
             let task = task.unwrap_or_else(|| String::from("code outside of any task"));
-            self.fail(Failure::Foreign { call: format!("{task} called {call}") });
+            let failure = Failure::Foreign { call: format!("{task} called {call}") };
+            self.fail_in_turn(hosts::current(), clock::common_now(), failure);
         }
+    }
+
+    /// Fails the run in the turn of a task, and counts that turn. A run that repeats this one has to
+    /// take it, too.
+    pub(super) fn fail_in_turn(&self, host: HostId, at: Instant, failure: Failure) {
+        let counts = self.phase.get() == Phase::Runs && task::current_header().is_some();
+        self.fail_on(host, at, failure);
+        self.fails_in_turn.set(counts);
     }
 
     /// Calls `wait`, in which the thread waits in the system for something that another task may

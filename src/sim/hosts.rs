@@ -400,7 +400,7 @@ fn incarnation(id: HostId, number: u64, is_first: bool, earlier: &[Arc<Latch>]) 
         }
     };
     let failure = Failure::Panicked(PanicPayload::thrown(payload, origin));
-    course.fail_on(id, clock::common_now(), failure);
+    course.fail_in_turn(id, clock::common_now(), failure);
 }
 
 /// Returns the failure of a run by a panic that would not be noticed otherwise.

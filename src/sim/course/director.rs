@@ -128,6 +128,11 @@ impl Director for Guide {
                 course.look(Failure::OutOfSteps);
             }
         } else {
+            if course.fails_in_turn.take() {
+                let hash = course.note(task, passed);
+                // The run ends in either case.
+                let _ = course.pilot.borrow_mut().ran(task, passed, stop, hash);
+            }
             course.last_steps.set(course.last_steps.get() + 1);
             match course.last_steps.get() {
                 LAST_STEPS => course.end_by_force(),

@@ -4,9 +4,10 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
 
+use ecru::net::TcpListener;
 use ecru::sim::{self, Explore, Failure, Simulation, Strategy, explore};
 use ecru::sync::{Condvar, Mutex, Notify, RwLock, RwLockWriteGuard, poison};
-use ecru::{channel, sleep};
+use ecru::{Source as _, channel, sleep, source};
 
 use super::simulate;
 use crate::support::{alone_with, is_child, ms, panic_text};
@@ -407,4 +408,31 @@ fn sim_407_a_message_does_not_number_the_tasks() {
     assert!(!text.contains("not deterministic"), "{text}");
     assert!(text.contains("  #1 'first' ") && text.contains("  #2 'second' "), "{text}");
     assert!(text.contains("waits for the end of task #2 'second'"), "{text}");
+}
+
+/// - given: a host that fails while tasks of another host could run
+/// - when: the run is repeated for its message, for each place of a fault
+/// - then: the repetition takes the turn that fails as well, so the program is not taken for one that
+///   is not deterministic
+#[test]
+fn sim_408_the_turn_that_fails_is_repeated() {
+    // It bears one fault.
+    fn bind(address: &str) -> std::io::Result<TcpListener> {
+        TcpListener::bind(address).or_else(|_| TcpListener::bind(address))
+    }
+    let text = panic_text(|| {
+        sim::fault_everywhere(|| {
+            sim::host("site", || bind("0.0.0.0:80")?.serve(100, |_, _| Ok(())));
+            sim::host("proxy", || {
+                ecru::scope(|s| {
+                    s.spawn_daemon(|| source::never::<()>().wait());
+                    s.spawn_daemon(|| source::never::<()>().wait());
+                    bind("0.0.0.0:81")?.accept().map(drop)
+                })
+            });
+            sim::settle();
+        });
+    });
+    assert!(text.contains("the host 'site' failed"), "{text}");
+    assert!(!text.contains("not deterministic"), "{text}");
 }
