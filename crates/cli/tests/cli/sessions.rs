@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::programs::guide;
-use crate::support::{Folder, Program, path, said, start, start_with, until};
+use crate::support::{Folder, Program, ecru, path, start, start_with, text, until};
 
 fn guide_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../doc/guide")
@@ -15,6 +15,13 @@ fn guide_folder() -> PathBuf {
 
 fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Returns what the command prints. It fails as long as the program has not opened its socket: a
+/// program of the guide does not say when it has.
+fn asks(arguments: &[&str]) -> String {
+    let output = ecru(arguments);
+    text(if output.status.success() { &output.stdout } else { &output.stderr })
 }
 
 /// A page of the guide, as its code blocks: the words after the fence, and the content.
@@ -143,7 +150,7 @@ fn start_with_stderr(name: &str, set: impl FnOnce(&mut Command)) -> (Program, Pa
 fn my_program_hangs_slow() {
     let page = Page::about("hangs");
     let program = start(guide::HANGS);
-    page.is_true_of("ecru dump $!", || said(&["dump", path(&program.socket)]));
+    page.is_true_of("ecru dump $!", || asks(&["dump", path(&program.socket)]));
     let (_program, stderr) = start_with_stderr(guide::HANGS, |command| {
         command.env("ECRU_DETECT_DEADLOCK", "1");
     });
@@ -160,13 +167,13 @@ fn my_program_is_slow_slow() {
     let report = || read(&stderr).replace(&process, "20184");
     page.is_true_of("ECRU_INSPECT=1 ECRU_WATCHDOG=200ms target/debug/slow &", report);
     let screen = || {
-        let screen = said(&["top", path(&program.socket), "--once"]);
+        let screen = asks(&["top", path(&program.socket), "--once"]);
         // The folder is too long for the screen, so the line is cut.
         let screen = screen.replace("programs/slow.rs\n", "programs/slow.rs:12:42\n");
         screen.replace(path(&program.socket), "20184")
     };
     page.is_true_of("ecru top --once $!", screen);
-    let trace = || said(&["trace", path(&program.socket)]);
+    let trace = || asks(&["trace", path(&program.socket)]);
     until(trace, |page| page.starts_with("<!doctype html>") && page.contains("renderer"));
 }
 
@@ -174,7 +181,7 @@ fn my_program_is_slow_slow() {
 fn my_program_leaks_slow() {
     let page = Page::about("leaks");
     let (program, stderr) = start_with_stderr(guide::LEAKS, |_| {});
-    page.is_true_of("ecru dump $!", || said(&["dump", path(&program.socket)]));
+    page.is_true_of("ecru dump $!", || asks(&["dump", path(&program.socket)]));
     // The other output must not be there before the signal.
     assert!(!read(&stderr).contains("suspected"));
     let process = program.child.id().to_string();
