@@ -22,6 +22,9 @@ pub struct Config {
     pub request: Duration,
     /// How long requests may take after the stop.
     pub grace: Duration,
+    /// Whether clients are refused after the stop. Otherwise they wait for the next server on the
+    /// listener.
+    pub refuses_late: bool,
 }
 
 impl Default for Config {
@@ -32,6 +35,7 @@ impl Default for Config {
             connections: 10_000,
             request: Duration::from_secs(10),
             grace: Duration::from_secs(20),
+            refuses_late: false,
         }
     }
 }
@@ -54,6 +58,8 @@ impl Config {
             connections: number("CONNECTIONS")?.unwrap_or(default.connections),
             request: number("REQUEST_S")?.map_or(default.request, Duration::from_secs),
             grace: number("GRACE_S")?.map_or(default.grace, Duration::from_secs),
+            // The listener ends with the process.
+            refuses_late: true,
         })
     }
 }

@@ -37,6 +37,7 @@ pub fn serve(
         .grace(config.grace)
         .on_error(|error, peer| tracing::debug!(%error, ?peer, "a connection has failed"))
         .stop_when(stop);
+    let server = if config.refuses_late { server.refuse_late() } else { server };
     let served = match &config.tls {
         Some(tls) => server.tls(Arc::clone(tls)).run(),
         None => server.run(),
