@@ -97,13 +97,21 @@ pub(super) fn is_passing(error: &Error) -> bool {
 
 /// Repeats a read while its failures may pass, for 30 seconds at most.
 pub(super) fn repeated<T>(mut read: impl FnMut() -> Result<T, Error>) -> io::Result<T> {
+    begun(|| read().map_err(failed))
+}
+
+/// Repeats several reads together in the same way.
+pub(super) fn begun<T>(mut begin: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let until = ecru::time::now() + PATIENCE;
     let (mut pause, longest) = PAUSES;
+    let may_pass = |error: &io::Error| {
+        let error = error.get_ref().and_then(|error| error.downcast_ref::<Error>());
+        error.is_some_and(is_passing)
+    };
     loop {
-        match read() {
-            Ok(value) => return Ok(value),
-            Err(error) if is_passing(&error) && ecru::time::now() < until => {}
-            Err(error) => return Err(failed(error)),
+        match begin() {
+            Err(error) if may_pass(&error) && ecru::time::now() < until => {}
+            result => return result,
         }
         ecru::sleep(pause)?;
         pause = (2 * pause).min(longest);

@@ -9,7 +9,7 @@ use ecru_nats::Subscription;
 use ecru_nats::jetstream::{Consumer, ConsumerInfo, JetStream};
 
 use super::attempts::Records;
-use super::failure::{failed, no_item};
+use super::failure::{begun, failed, no_item};
 use super::lease::Stream;
 use super::names::Names;
 use super::pull::NatsPull;
@@ -99,12 +99,15 @@ impl EngineQueue for NatsQueue {
     }
 
     fn pull(&self, window: usize) -> io::Result<Box<dyn Pull>> {
-        let first = self.js.stream_info(&self.names.jobs).map_err(failed)?.state.first_seq;
-        self.records.journal.sweep(first)?;
-        let (name, attendant) = (self.names.jobs.clone(), Arc::clone(&self.attendant));
-        let jobs = Stream { js: self.js.clone(), name, attendant };
-        let workers = self.workers.clone();
-        Ok(Box::new(NatsPull::begin(workers, window, jobs, &self.records)?))
+        // A worker that begins while the server is away must not end for that reason.
+        begun(|| {
+            let first = self.js.stream_info(&self.names.jobs).map_err(failed)?.state.first_seq;
+            self.records.journal.sweep(first)?;
+            let (name, attendant) = (self.names.jobs.clone(), Arc::clone(&self.attendant));
+            let jobs = Stream { js: self.js.clone(), name, attendant };
+            let workers = self.workers.clone();
+            Ok(Box::new(NatsPull::begin(workers, window, jobs, &self.records)?) as Box<dyn Pull>)
+        })
     }
 
     fn start(&self) -> io::Result<Option<Duration>> {
