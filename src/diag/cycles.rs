@@ -6,7 +6,7 @@
 //! shared lock that readers hold does not need them: it waits behind a writer, whose wait may end by
 //! itself.
 //!
-//! A task is *stuck* if it needs a task that is stuck ([`stuck`](super::stuck)). So each stuck task
+//! A task is *stuck* if it needs a task that is stuck ([`stuck`](mod@super::stuck)). So each stuck task
 //! needs another one of them, and following the needs leads into a cycle.
 //!
 //! The workers describe their tasks one after another, while the others go on. So a cycle may be

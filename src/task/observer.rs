@@ -2,7 +2,7 @@
 //!
 //! # Who calls, and when
 //! A process has no observer, and then one for ever: `OBSERVER` is set once. Each thread that has
-//! heard of it (see [`switch_hook`](super::switch_hook)) finds it by its flag `OBSERVED`, so a
+//! heard of it (see [`switch_hook`]) finds it by its flag `OBSERVED`, so a
 //! program without an observer pays the branch that it pays for the switch hook.
 //!
 //! | call | where | locks that are held |

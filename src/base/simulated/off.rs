@@ -28,7 +28,7 @@ pub(crate) fn shown_number(number: u64) -> u64 {
     number
 }
 
-#[cold]
+#[inline(always)]
 pub(crate) fn object_name(object: *const ()) -> String {
     format!("{object:p}")
 }

@@ -12,7 +12,7 @@
 //! - The *wall clock* of a simulation advances with the virtual time. It begins at [`BEGIN`] if
 //!   std's clock has been replaced, and otherwise at the machine's time when the first simulation of
 //!   the process began.
-//! - *Alarms* are in a [module](super::alarms) of their own, as the [panics](super::untaken) are
+//! - *Alarms* are in a [module](mod@super::alarms) of their own, as the [panics](super::untaken) are
 //!   that the program has not taken.
 //! - *Tasks* are numbered from 0 in each simulation, so that their numbers are the same in each
 //!   run. The numbers remain unique in the process by what is added to them ([`task_number`]).

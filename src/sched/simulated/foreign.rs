@@ -22,7 +22,7 @@ use crate::task::Header;
 /// addresses of its worker's shared state. The worker takes them when the task arrives.
 static FOREIGN: Mutex<Vec<(usize, String)>> = Mutex::new(Vec::new());
 
-/// [`Host::unpark`].
+/// `Host::unpark`.
 pub(super) unsafe fn unpark(owner: *const ()) {
     // SAFETY: P2: a parked task lives until it has been run again.
     note_unparker(unsafe { &*owner.cast::<Header>() });

@@ -10,7 +10,7 @@ use crate::sched::{Runnable, Stop};
 use crate::sim::strategy::in_turn;
 use crate::sim::trace::{Step, Trace};
 
-/// [`Strategy::Replay`].
+/// `Strategy::Replay`.
 #[derive(Debug)]
 pub(super) struct Replay {
     steps: std::vec::IntoIter<Step>,
