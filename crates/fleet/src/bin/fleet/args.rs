@@ -80,7 +80,7 @@ pub(crate) enum Command {
     Doctor(Doctor),
     Top(Top),
     Queue(Queue),
-    Web(Web),
+    Web(#[cfg_attr(not(feature = "web"), expect(dead_code, reason = "it is refused"))] Web),
 }
 
 /// The arguments of `fleet web`.
