@@ -4,7 +4,6 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
 
-use ecru::net::TcpListener;
 use ecru::sim::{self, Explore, Failure, Simulation, Strategy, explore};
 use ecru::sync::{Condvar, Mutex, Notify, RwLock, RwLockWriteGuard, poison};
 use ecru::{Source as _, channel, sleep, source};
@@ -410,29 +409,43 @@ fn sim_407_a_message_does_not_number_the_tasks() {
     assert!(text.contains("waits for the end of task #2 'second'"), "{text}");
 }
 
-/// - given: a host that fails while tasks of another host could run
-/// - when: the run is repeated for its message, for each place of a fault
+/// - given: what fails a run in a turn while tasks of another host could run: an error of a host, its
+///   panic, a panic that no join would return, and a call that no seed decides
+/// - when: the run is repeated for its message
 /// - then: the repetition takes the turn that fails as well, so the program is not taken for one that
 ///   is not deterministic
 #[test]
 fn sim_408_the_turn_that_fails_is_repeated() {
-    // It bears one fault.
-    fn bind(address: &str) -> std::io::Result<TcpListener> {
-        TcpListener::bind(address).or_else(|_| TcpListener::bind(address))
-    }
-    let text = panic_text(|| {
-        sim::fault_everywhere(|| {
-            sim::host("site", || bind("0.0.0.0:80")?.serve(100, |_, _| Ok(())));
-            sim::host("proxy", || {
-                ecru::scope(|s| {
-                    s.spawn_daemon(|| source::never::<()>().wait());
-                    s.spawn_daemon(|| source::never::<()>().wait());
-                    bind("0.0.0.0:81")?.accept().map(drop)
-                })
+    type How = fn() -> std::io::Result<()>;
+    let hows: [(&str, How); 4] = [
+        ("an error", || Err(std::io::Error::other("on purpose"))),
+        ("a panic", || panic!("on purpose")),
+        ("a lost panic", || {
+            ecru::spawn(|| panic!("on purpose"));
+            Ok(ecru::sleep(ms(1))?)
+        }),
+        ("a call", || ecru::signal::ctrl_c().map(drop)),
+    ];
+    for (name, how) in hows {
+        for seed in 0..20 {
+            let plan = Explore::Seeds { seeds: seed..seed + 1, strategy: Strategy::Random };
+            let found = explore(plan, move || {
+                sim::host("site", move || {
+                    (0..3).for_each(|_| sim::point());
+                    how()
+                });
+                sim::host("proxy", || {
+                    ecru::scope(|s| {
+                        for _ in 0..4 {
+                            s.spawn_daemon(|| (0..20).for_each(|_| sim::point()));
+                        }
+                        Ok(source::never::<()>().wait()?)
+                    })
+                });
+                sim::settle();
             });
-            sim::settle();
-        });
-    });
-    assert!(text.contains("the host 'site' failed"), "{text}");
-    assert!(!text.contains("not deterministic"), "{text}");
+            let text = found.unwrap_err().to_string();
+            assert!(!text.contains("not deterministic"), "{name}: {text}");
+        }
+    }
 }
