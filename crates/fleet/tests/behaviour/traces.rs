@@ -13,6 +13,8 @@ use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::prelude::*;
 use tracing_subscriber::registry::LookupSpan;
 
+use crate::common::alone;
+
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
 type Fields = BTreeMap<String, String>;
@@ -75,7 +77,9 @@ impl Seen {
     }
 }
 
-/// Runs `body` on one worker, and returns what is seen.
+/// Runs `body` on one worker, and returns what is seen. The caller has a process of its own: `tracing`
+/// keeps for each place whether anything listens, and threads of other tests, where nothing does, would
+/// decide that for the library's own spans.
 fn seen(body: impl FnOnce(&Fleet<'_>) -> io::Result<()>) -> Seen {
     let seen = Seen::default();
     let subscriber = tracing_subscriber::registry().with(ecru_tracing::layer()).with(seen.clone());
@@ -92,43 +96,45 @@ fn seen(body: impl FnOnce(&Fleet<'_>) -> io::Result<()>) -> Seen {
 /// - then: each runs in a span with its queue, its id, its attempt and that trace, also after a wait
 #[test]
 fn fleet_198_a_trace_through_jobs() {
-    let seen = seen(|fleet| {
-        let (first, second) =
-            (fleet.queue::<u32>("first").open()?, fleet.queue::<u32>("second").open()?);
-        let double = fleet.function("double", |number: u32, _| {
-            info!("in the function");
-            Ok(2 * number)
-        });
-        let double = double.open()?;
-        ecru::scope(|s| {
-            s.spawn_daemon(|| double.serve(1));
-            let header = format!("00-{TRACE}-00f067aa0ba902b7-01");
-            in_trace(&header, || first.send_keyed("a", 1))?;
-            let job = first.jobs(1)?.recv()?;
-            assert!(job.traceparent().unwrap().starts_with(&format!("00-{TRACE}-")));
-            job.run(|_| {
-                ecru::yield_now()?;
-                info!("in the first");
-                second.priority(0).send_all([2])?;
-                assert_eq!(double.call(4).map_err(io::Error::other)?, 8);
+    alone("traces::fleet_198_a_trace_through_jobs", || {
+        let seen = seen(|fleet| {
+            let (first, second) =
+                (fleet.queue::<u32>("first").open()?, fleet.queue::<u32>("second").open()?);
+            let double = fleet.function("double", |number: u32, _| {
+                info!("in the function");
+                Ok(2 * number)
+            });
+            let double = double.open()?;
+            ecru::scope(|s| {
+                s.spawn_daemon(|| double.serve(1));
+                let header = format!("00-{TRACE}-00f067aa0ba902b7-01");
+                in_trace(&header, || first.send_keyed("a", 1))?;
+                let job = first.jobs(1)?.recv()?;
+                assert!(job.traceparent().unwrap().starts_with(&format!("00-{TRACE}-")));
+                job.run(|_| {
+                    ecru::yield_now()?;
+                    info!("in the first");
+                    second.priority(0).send_all([2])?;
+                    assert_eq!(double.call(4).map_err(io::Error::other)?, 8);
+                    Ok::<(), io::Error>(())
+                })??;
+                job.done()?;
+                let job = second.jobs(1)?.recv()?;
+                job.run(|_| info!("in the second"))?;
+                job.done()?;
                 Ok::<(), io::Error>(())
-            })??;
-            job.done()?;
-            let job = second.jobs(1)?.recv()?;
-            job.run(|_| info!("in the second"))?;
-            job.done()?;
-            Ok::<(), io::Error>(())
-        })
+            })
+        });
+        for (text, queue) in
+            [("in the first", "first"), ("in the second", "second"), ("in the function", "double")]
+        {
+            let span = seen.around(text);
+            assert_eq!((&*span["span"], &*span["queue"]), ("job", queue));
+            assert_eq!((&*span["trace_id"], &*span["attempt"]), (TRACE, "1"));
+            assert!(!span["id"].is_empty());
+        }
+        assert_eq!(seen.around("in the first")["id"], "a");
     });
-    for (text, queue) in
-        [("in the first", "first"), ("in the second", "second"), ("in the function", "double")]
-    {
-        let span = seen.around(text);
-        assert_eq!((&*span["span"], &*span["queue"]), ("job", queue));
-        assert_eq!((&*span["trace_id"], &*span["attempt"]), (TRACE, "1"));
-        assert!(!span["id"].is_empty());
-    }
-    assert_eq!(seen.around("in the first")["id"], "a");
 }
 
 /// - given: a job that is sent in a span, one that is sent outside of all spans, and one whose trace is
@@ -137,23 +143,25 @@ fn fleet_198_a_trace_through_jobs() {
 /// - then: the first one has the trace that its sender has told, and the others have one of their own
 #[test]
 fn fleet_199_traces_begin() {
-    let seen = seen(|fleet| {
-        let queue = fleet.queue::<u32>("n").open()?;
-        info_span!("request").in_scope(|| queue.send(1))?;
-        queue.send(2)?;
-        in_trace("nonsense\r\n", || queue.send(3))?;
-        for job in queue.jobs(1)?.iter().take(3) {
-            assert_eq!(job.traceparent().is_some(), *job != 2);
-            job.run(|number| info!("job {number}"))?;
-            job.done()?;
-        }
-        Ok(())
+    alone("traces::fleet_199_traces_begin", || {
+        let seen = seen(|fleet| {
+            let queue = fleet.queue::<u32>("n").open()?;
+            info_span!("request").in_scope(|| queue.send(1))?;
+            queue.send(2)?;
+            in_trace("nonsense\r\n", || queue.send(3))?;
+            for job in queue.jobs(1)?.iter().take(3) {
+                assert_eq!(job.traceparent().is_some(), *job != 2);
+                job.run(|number| info!("job {number}"))?;
+                job.done()?;
+            }
+            Ok(())
+        });
+        let begun = seen.said("a job begins a trace")["trace_id"].clone();
+        assert_eq!(seen.around("a job begins a trace")["span"], "request");
+        let traces = ["job 1", "job 2", "job 3"].map(|text| seen.around(text)["trace_id"].clone());
+        assert_eq!(traces[0], begun);
+        assert!(traces[1] != traces[2] && traces.iter().all(|trace| trace.len() == 32));
     });
-    let begun = seen.said("a job begins a trace")["trace_id"].clone();
-    assert_eq!(seen.around("a job begins a trace")["span"], "request");
-    let traces = ["job 1", "job 2", "job 3"].map(|text| seen.around(text)["trace_id"].clone());
-    assert_eq!(traces[0], begun);
-    assert!(traces[1] != traces[2] && traces.iter().all(|trace| trace.len() == 32));
 }
 
 /// - given: a program whose layer has traces of its own, which a fleet is told how to find and to set
@@ -162,31 +170,33 @@ fn fleet_199_traces_begin() {
 ///   has the trace of its own span
 #[test]
 fn fleet_189_traces_of_another_layer() {
-    let adopted: Arc<Mutex<Vec<String>>> = Arc::default();
-    let own = Arc::clone(&adopted);
-    let seen = seen(|fleet| {
-        // The name of a span is all that this layer knows.
-        let inject = |span: &Span| {
-            let name = span.metadata()?.name();
-            let parent = if name == "job" { 2 } else { 1 };
-            Some(format!("00-{TRACE}-{parent:016x}-01"))
-        };
-        fleet.carry_traces(inject, move |span, parent| {
-            assert_eq!(span.metadata().unwrap().name(), "job");
-            own.lock().unwrap().push(parent.to_owned());
+    alone("traces::fleet_189_traces_of_another_layer", || {
+        let adopted: Arc<Mutex<Vec<String>>> = Arc::default();
+        let own = Arc::clone(&adopted);
+        let seen = seen(|fleet| {
+            // The name of a span is all that this layer knows.
+            let inject = |span: &Span| {
+                let name = span.metadata()?.name();
+                let parent = if name == "job" { 2 } else { 1 };
+                Some(format!("00-{TRACE}-{parent:016x}-01"))
+            };
+            fleet.carry_traces(inject, move |span, parent| {
+                assert_eq!(span.metadata().unwrap().name(), "job");
+                own.lock().unwrap().push(parent.to_owned());
+            });
+            let queue = fleet.queue::<u32>("n").open()?;
+            info_span!("request").in_scope(|| queue.send(1))?;
+            for job in queue.jobs(1)?.iter().take(2) {
+                job.run(|number| {
+                    info!("job {number}");
+                    if *number == 1 { queue.send(2).map(drop) } else { Ok(()) }
+                })??;
+                job.done()?;
+            }
+            Ok(())
         });
-        let queue = fleet.queue::<u32>("n").open()?;
-        info_span!("request").in_scope(|| queue.send(1))?;
-        for job in queue.jobs(1)?.iter().take(2) {
-            job.run(|number| {
-                info!("job {number}");
-                if *number == 1 { queue.send(2).map(drop) } else { Ok(()) }
-            })??;
-            job.done()?;
-        }
-        Ok(())
+        let expected = [1, 2].map(|parent| format!("00-{TRACE}-{parent:016x}-01"));
+        assert_eq!(*adopted.lock().unwrap(), expected);
+        assert_eq!(seen.around("job 2")["trace_id"], TRACE);
     });
-    let expected = [1, 2].map(|parent| format!("00-{TRACE}-{parent:016x}-01"));
-    assert_eq!(*adopted.lock().unwrap(), expected);
-    assert_eq!(seen.around("job 2")["trace_id"], TRACE);
 }
