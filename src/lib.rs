@@ -77,9 +77,9 @@ pub use runtime::{NotRunning, Runtime, RuntimeBuilder, RuntimeHandle, run, spawn
 pub use sched::{Placement, unblock};
 pub use schedule::{Retry, Schedule};
 pub use scope::{
-    CancelHandle, Elapsed, JoinError, JoinHandle, PanicPayload, Scope, SharedHandle, StartError,
-    Started, TaskBuilder, TryScope, TryTaskBuilder, WhenCancelled, cancel_scope, on_cancel, scope,
-    shield, shield_for, timeout, timeout_at, try_scope, try_timeout,
+    CancelHandle, Daemons, Elapsed, JoinError, JoinHandle, PanicPayload, Scope, SharedHandle,
+    StartError, Started, TaskBuilder, TryScope, TryTaskBuilder, WhenCancelled, cancel_scope,
+    on_cancel, scope, shield, shield_for, timeout, timeout_at, try_scope, try_timeout,
 };
 pub use source::Source;
 pub use task::{CancelReason, Cancelled, checkpoint, is_cancelled};

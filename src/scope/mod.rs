@@ -26,6 +26,7 @@
 mod builder;
 mod child_panic;
 mod core;
+mod daemons;
 mod deadline;
 mod frame;
 mod future;
@@ -49,6 +50,7 @@ mod when;
 mod when_cancelled;
 
 pub use builder::{TaskBuilder, TryTaskBuilder};
+pub use daemons::Daemons;
 pub use deadline::{Elapsed, timeout, timeout_at, try_timeout};
 pub use handle::{CancelHandle, cancel_scope};
 pub use hook::on_cancel;

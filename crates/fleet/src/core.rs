@@ -19,12 +19,12 @@ use ecru::source::WaitList;
 use ecru::{CancelHandle, Scope, Source, select};
 use ecru_nats::Options;
 
-use crate::daemons::Daemons;
 use crate::engine::{self, Engine};
 use crate::errors::disconnected;
 use crate::every::Schedules;
 use crate::metrics::Opened;
 use crate::renewals::Renewals;
+use ecru::Daemons;
 
 /// A task of a fleet.
 pub(crate) type Task<'scope> = Box<dyn FnOnce() + Send + 'scope>;
@@ -251,7 +251,7 @@ pub(crate) fn start<'scope>(
 ) -> Started<'scope> {
     let (core, keep, pulls) = Core::new(engine);
     let end = End(Arc::clone(&core));
-    s.__daemon(
+    s.spawn_boxed_daemon(
         "fleet",
         Box::new(move || {
             let _end = end;
@@ -275,7 +275,7 @@ pub(crate) fn connect<'scope>(
     // The attempt is shielded from the scope, so it is cancelled by a handle of its own.
     let (attempt, attempts) = channel::bounded::<CancelHandle>(1);
     let urls = urls.to_owned();
-    s.__daemon(
+    s.spawn_boxed_daemon(
         "fleet",
         Box::new(move || {
             let mut end = None;
@@ -321,7 +321,7 @@ fn start_pulls<'scope>(s: &'scope impl Daemons<'scope>, pulls: Pulls) -> Sender<
     let (tasks, scoped) = channel::unbounded();
     // The daemon has a sender of its own, so that its receiver is never disconnected.
     let own = tasks.clone();
-    s.__daemon(
+    s.spawn_boxed_daemon(
         "fleet-pulls",
         Box::new(move || {
             let _own = own;

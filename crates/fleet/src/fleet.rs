@@ -9,12 +9,12 @@ use ecru_nats::Options;
 
 use crate::codec::Wire;
 use crate::core::{self, Core, Started, Task};
-use crate::daemons::Daemons;
 use crate::engine;
 use crate::errors::JobError;
 use crate::function::FunctionBuilder;
 use crate::queue::QueueBuilder;
 use crate::run::Run;
+use ecru::Daemons;
 
 /// A number of processes that work through the same queues. Cloning it is cheap.
 ///

@@ -219,7 +219,6 @@ mod calls;
 mod codec;
 mod core;
 mod cron;
-mod daemons;
 mod dead;
 mod engine;
 mod errors;
@@ -258,8 +257,8 @@ mod waiting;
 mod wall;
 
 pub use codec::Wire;
-pub use daemons::Daemons;
 pub use dead::Dead;
+pub use ecru::Daemons;
 pub use errors::{CallError, JobError, LeaseLost, SendError};
 pub use fleet::Fleet;
 pub use function::{Function, FunctionBuilder};

@@ -110,7 +110,7 @@ pub use body::RequestBody;
 #[cfg(feature = "server")]
 pub use call::Peer;
 #[cfg(feature = "client")]
-pub use client::{Client, ClientBuilder, Daemons, Requesting, ResponseBody, client};
+pub use client::{Client, ClientBuilder, Requesting, ResponseBody, client};
 #[cfg(feature = "server")]
 pub use direct::{Direct, DirectError, Handled, Handler, Handling, direct, handler, in_task};
 pub use executor::{RunExecutor, ScopeExecutor};

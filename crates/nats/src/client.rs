@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use ecru::channel::{self, Receiver};
 
-use crate::daemons::Daemons;
 use crate::error::{Error, ErrorKind};
 use crate::jetstream::JetStream;
 use crate::link::{Phase, Shared, unique};
@@ -17,6 +16,7 @@ use crate::request::Request;
 use crate::server::{Server, ServerInfo};
 use crate::session::{self, Servers};
 use crate::subscription::{Subscription, SubscriptionBuilder};
+use ecru::Daemons;
 
 /// A connection to a NATS cluster. Clones share it.
 ///
@@ -114,8 +114,11 @@ impl Client {
         let shared = Arc::new(Shared::new(options, jobs));
         let generation = session.announce(&shared);
         let own = Arc::clone(&shared);
-        s.__daemon("nats", Box::new(move || session::run(&own, servers, session, generation)));
-        s.__daemon("nats-tasks", Box::new(move || session::host(&to_do)));
+        s.spawn_boxed_daemon(
+            "nats",
+            Box::new(move || session::run(&own, servers, session, generation)),
+        );
+        s.spawn_boxed_daemon("nats-tasks", Box::new(move || session::host(&to_do)));
         Ok(Client { shared, reported: AtomicU64::new(0) })
     }
 

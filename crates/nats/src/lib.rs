@@ -85,7 +85,6 @@
 
 mod auth;
 mod client;
-mod daemons;
 mod error;
 #[cfg(test)]
 mod fuzz;
@@ -105,7 +104,7 @@ mod transport;
 mod wire;
 
 pub use client::{Client, Event};
-pub use daemons::Daemons;
+pub use ecru::Daemons;
 pub use error::{Error, ErrorKind};
 pub use headers::{Headers, Status};
 pub use message::Message;

@@ -9,10 +9,10 @@ use rustls::ClientConfig;
 
 use crate::auth::{self, Login};
 use crate::client::Client;
-use crate::daemons::Daemons;
 use crate::error::Error;
 use crate::secret::Secret;
 use crate::transport;
+use ecru::Daemons;
 
 /// The settings of a connection, before it is made.
 ///

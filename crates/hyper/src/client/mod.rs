@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use ecru::RuntimeHandle;
+use ecru::{Daemons, RuntimeHandle};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::{Body, Bytes};
@@ -23,7 +23,6 @@ use hyper_util::client::legacy;
 use tower_service::Service;
 
 pub use self::response::ResponseBody;
-pub use self::tasks::Daemons;
 
 use self::connect::Connector;
 use self::tasks::Tasks;
