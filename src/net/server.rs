@@ -237,9 +237,10 @@ impl<'l, L: Listener> Server<'l, L> {
         Server { grace: Some(period), ..self }
     }
 
-    /// Shuts the listener down when the server stops. A client that connects later is refused at once,
-    /// and may try another server. Otherwise the system connects it, it waits in the listener's queue
-    /// while the last connections end, and is reset when the listener is closed.
+    /// Shuts the listener down when the server stops, also when the caller is cancelled. A client
+    /// that connects later is refused at once, and may try another server. Without this call, the
+    /// system connects such a client, which waits in the listener's queue while the last connections
+    /// end, and is reset when the listener is closed.
     ///
     /// The listener is of no use afterwards. Clones of it and other processes that have inherited it
     /// share this.

@@ -45,6 +45,7 @@ mod schedule;
 mod scope;
 mod select;
 mod serve;
+mod serve_late;
 mod service;
 mod signal;
 mod sim;

@@ -437,7 +437,8 @@ impl<T: Wire> Queue<T> {
     ///
     /// # Errors
     /// Returns `InvalidInput` if `window` is 0, `NotConnected` after the end of the fleet, and
-    /// errors of the server.
+    /// errors of the server. While the server is away, the beginning is repeated for up to 30
+    /// seconds.
     ///
     /// # Cancellation
     /// This is a cancellation point.

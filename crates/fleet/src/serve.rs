@@ -38,7 +38,8 @@ impl<A: Wire, R: Wire> Function<'_, A, R> {
     ///
     /// # Errors
     /// Returns `InvalidInput` if `window` is 0, `NotConnected` after the end of the fleet, and
-    /// errors of the server.
+    /// errors of the server. While the server is away, the beginning is repeated for up to 30
+    /// seconds.
     ///
     /// # Cancellation
     /// This is a cancellation point. When it is cancelled, no more calls are taken, calls that were
