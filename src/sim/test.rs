@@ -17,8 +17,10 @@ const SEEDS: u64 = 16;
 ///
 /// Half of the runs pick tasks by [`Strategy::Random`], the others by [`Strategy::Pct`] with a
 /// depth of 3. Everything is fixed: the same program passes each time, or fails each time. To look
-/// for rare failures, set `ECRU_SIM_SEEDS=n` for the seeds from 0 to n - 1. To repeat a failure,
-/// set `ECRU_SIM_SEED=s` for the seed `s` alone.
+/// for rare failures, set `ECRU_SIM_SEEDS=n` for the seeds from 0 to n - 1, or
+/// `ECRU_SIM_SEEDS=m..n` for those from m to n - 1. Processes with other ranges share a search, and
+/// so do the searches of several nights. To repeat a failure, set `ECRU_SIM_SEED=s` for the seed `s`
+/// alone.
 ///
 /// Before the first seed, there is a run that shows how long the program is. The first seed and
 /// each sixteenth one after it are run twice. If a second run is not the same as the first one, the
@@ -143,14 +145,16 @@ fn seeds(usual: u64, variable: impl Fn(&str) -> Option<String>) -> Result<Range<
         return Ok(seed..end);
     }
     let Some(value) = variable(MANY) else { return Ok(0..usual) };
-    match value.trim().parse() {
-        Ok(0) => {
-            Err(format!("{MANY} is 0, which would test nothing; set it to a number such as 1000"))
-        }
-        Ok(count) => Ok(0..count),
-        Err(_) => Err(format!(
+    let (first, end) = value.split_once("..").unwrap_or(("0", &value));
+    match (first.trim().parse(), end.trim().parse()) {
+        (Ok(first), Ok(end)) if first < end => Ok(first..end),
+        (Ok(_), Ok(_)) => Err(format!(
+            "{MANY} is {value}, which would test nothing; set it to a number such as 1000, or to a \
+             range such as 1000..2000"
+        )),
+        _ => Err(format!(
             "{MANY} is `{value}`, which is not a number of seeds; set it to a number such as 1000, \
-             or unset it"
+             to a range such as 1000..2000, or unset it"
         )),
     }
 }
@@ -169,6 +173,8 @@ mod tests {
     fn the_environment_names_the_seeds() {
         assert_eq!(with(None, None), Ok(0..16));
         assert_eq!(with(None, Some("1000")), Ok(0..1000));
+        assert_eq!(with(None, Some("1000..2000")), Ok(1000..2000));
+        assert_eq!(with(None, Some(" 7 .. 8\n")), Ok(7..8));
         assert_eq!(with(Some("7"), None), Ok(7..8));
         assert_eq!(with(Some(" 7\n"), Some("1000")), Ok(7..8));
     }
@@ -183,6 +189,10 @@ mod tests {
         wrong(Some(""), None, "``, which is not a seed");
         wrong(None, Some("-1"), "`-1`, which is not a number of seeds");
         wrong(None, Some("0"), "would test nothing");
+        wrong(None, Some("9..9"), "would test nothing");
+        wrong(None, Some("9..8"), "9..8, which would test nothing");
+        wrong(None, Some("..9"), "`..9`, which is not a number of seeds");
+        wrong(None, Some("1..=9"), "`1..=9`, which is not a number of seeds");
         wrong(Some("18446744073709551615"), None, "no seed");
     }
 }

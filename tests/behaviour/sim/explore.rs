@@ -218,9 +218,9 @@ fn sim_309_a_failed_test_says_how_to_repeat_it() {
     assert!(text.contains("-- --exact ") && text.contains("sim_309"), "{text}");
 }
 
-/// - given: `ECRU_SIM_SEED`, `ECRU_SIM_SEEDS` or none of them
+/// - given: `ECRU_SIM_SEED`, `ECRU_SIM_SEEDS` with a number or a range, or none of them
 /// - when: `sim::test` runs a body
-/// - then: it runs with that seed, with so many seeds, or with 16
+/// - then: it runs with that seed, with that many seeds, with the seeds of the range, or with 16
 #[test]
 fn sim_310_the_environment_picks_the_seeds() {
     let test = "sim::explore::sim_310_the_environment_picks_the_seeds";
@@ -233,9 +233,12 @@ fn sim_310_the_environment_picks_the_seeds() {
         return;
     }
     // One run shows the length, and one in sixteen seeds is run twice.
-    for (variable, value, runs) in
-        [("ECRU_SIM_SEED", "7", 3), ("ECRU_SIM_SEEDS", "40", 44), ("ECRU_SIM_OTHER", "x", 18)]
-    {
+    for (variable, value, runs) in [
+        ("ECRU_SIM_SEED", "7", 3),
+        ("ECRU_SIM_SEEDS", "40", 44),
+        ("ECRU_SIM_SEEDS", "1000..1040", 44),
+        ("ECRU_SIM_OTHER", "x", 18),
+    ] {
         let output = alone_with(
             test,
             |command| {
@@ -261,9 +264,12 @@ fn sim_311_a_bad_value_in_the_environment() {
         println!("it said: {}", panic_text(|| sim::test(|| {})));
         return;
     }
-    for (variable, value) in
-        [("ECRU_SIM_SEED", "x7"), ("ECRU_SIM_SEEDS", "-1"), ("ECRU_SIM_SEEDS", "0")]
-    {
+    for (variable, value) in [
+        ("ECRU_SIM_SEED", "x7"),
+        ("ECRU_SIM_SEEDS", "-1"),
+        ("ECRU_SIM_SEEDS", "0"),
+        ("ECRU_SIM_SEEDS", "20..10"),
+    ] {
         let output = alone_with(
             test,
             |command| {
