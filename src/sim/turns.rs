@@ -49,7 +49,8 @@ impl fmt::Display for Turns<'_> {
         match all.saturating_sub(turns.len() as u64) {
             0 => f.write_str("\nturns, and how each ended")?,
             before => {
-                write!(f, "\nthe last {MOST} turns, after {before} others, and how each ended")?;
+                let last = turns.len();
+                write!(f, "\nthe last {last} turns, after {before} others, and how each ended")?;
             }
         }
         match record.preemptions {

@@ -129,7 +129,12 @@ impl Director for Guide {
             }
         } else {
             if course.fails_in_turn.take() {
+                let is_recorded = course.records_turns();
                 let hash = course.note(task, passed);
+                if is_recorded {
+                    let step = Step { task, passed, cut: stop == Stop::Cut };
+                    course.record_turn(step, String::from("fails the run"));
+                }
                 // The run ends in either case.
                 let _ = course.pilot.borrow_mut().ran(task, passed, stop, hash);
             }
