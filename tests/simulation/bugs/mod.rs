@@ -18,6 +18,7 @@ mod lock_order;
 mod log_without_directory_sync;
 mod lost_wakeup;
 mod retry_without_id;
+mod samples;
 mod stale_cache;
 mod table;
 mod two_phase_commit;
