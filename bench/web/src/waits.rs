@@ -54,7 +54,9 @@ async fn ask(requests: &Sender<u32>, answers: &mut Receiver<u32>) {
 }
 
 fn crossing_from_a_thread() -> Result<f64> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build()?;
+    // With sockets and timers, as the runtime of the other side.
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.worker_threads(1).enable_all().build()?;
     let (requests, mut answers) = answerer(runtime.handle());
     Ok(timed(|| runtime.handle().block_on(ask(&requests, &mut answers))))
 }
