@@ -25,6 +25,10 @@ const TIDY_TIMES: u32 = 3;
 /// such a worker has nothing to do.
 const AFTER_ALARM: Duration = Duration::from_millis(1);
 
+/// A poll of the driver that takes longer has waited. Then the worker does not look around before
+/// the next nap, which saves a system call. Row: `web-health-2`.
+const AT_ONCE: Duration = Duration::from_micros(3);
+
 /// How often a worker on a core of its own checks for messages before it sleeps: about ten
 /// microseconds in all. It does not yield its core meanwhile. On a machine that is busy with other
 /// processes each yield may cost a time slice, which is a hundred times the cost of sleeping and
@@ -53,11 +57,16 @@ impl Worker {
     pub(super) fn idle(&self) {
         debug_assert!(!self.root_is_next.get(), "the worker would not get to the root");
         self.turns.set(self.pace.begin_anew());
-        self.look_around(clock::now());
-        if self.has_work() {
-            self.idle_state.tidy_times.set(0);
-            self.pass_summons_on();
-            return;
+        if self.idle_state.sleeps.get() {
+            // The nap looks around as well.
+            self.leave_task();
+        } else {
+            self.look_around(clock::now());
+            if self.has_work() {
+                self.idle_state.tidy_times.set(0);
+                self.pass_summons_on();
+                return;
+            }
         }
         if self.pool.start_watch() {
             self.idle_state.summoned.set(false);
@@ -249,7 +258,7 @@ impl Worker {
         if self.listens() {
             return self.look_around(clock::now());
         }
-        let mut rested = false;
+        let (mut rested, mut has_polled) = (false, false);
         self.pool.idle.insert(self.index);
         if self.shared.fall_asleep(in_driver) {
             // A thread that stops the pool, or a spawn while no worker watched, may have looked
@@ -270,12 +279,15 @@ impl Worker {
             }
             let rests = for_good && self.comes_to_rest(&mut until);
             if in_driver {
+                let begun = clock::now();
                 let wait = match until {
                     None => PollTimeout::Forever,
-                    Some(until) => PollTimeout::For(until.saturating_duration_since(clock::now())),
+                    Some(until) => PollTimeout::For(until.saturating_duration_since(begun)),
                 };
                 self.poll_io(wait);
+                has_polled = true;
                 self.shared.wake_up();
+                self.idle_state.sleeps.set(clock::now() - begun > AT_ONCE);
             } else {
                 self.shared.sleep(until);
             }
@@ -286,7 +298,12 @@ impl Worker {
         }
         self.pool.idle.remove(self.index);
         self.idle_state.conversing.set(self.shared.has_news());
-        self.look_around(clock::now());
+        let now = clock::now();
+        if has_polled {
+            self.look_beside_io(now);
+        } else {
+            self.look_around(now);
+        }
         if rested && self.has_work() {
             // Relaxed: it is compared after this worker has become quiescent again, and
             // `Quiescence` orders that.
@@ -322,8 +339,8 @@ impl Worker {
 
     /// Gives the core to other threads a few times and returns whether a message came.
     ///
-    /// More workers are awake than there are cores, so the sender may be waiting for this core. A
-    /// worker that sleeps instead is woken by the sender's next message, and the kernel lets it
+    /// More workers are awake than there are cores, or there is only one core. So the sender may be
+    /// waiting for this core. A worker that sleeps instead is woken by the sender's next message, and the kernel lets it
     /// preempt the sender. Each message then costs two switches of threads.
     ///
     /// Beside threads that compute, a yield takes a time slice, and messages wait for this worker

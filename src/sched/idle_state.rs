@@ -167,6 +167,8 @@ pub(super) struct IdleState {
     pub(super) summoned: Cell<bool>,
     /// Whether a message from another thread ended the last sleep, so that the next may come soon.
     pub(super) conversing: Cell<bool>,
+    /// Whether the last nap in the driver has waited. Then the next one is expected to wait, too.
+    pub(super) sleeps: Cell<bool>,
     pub(super) yields: Yields,
 }
 
@@ -182,6 +184,7 @@ impl IdleState {
             tidy_times: Cell::new(0),
             summoned: Cell::new(false),
             conversing: Cell::new(false),
+            sleeps: Cell::new(false),
             yields: Yields { from: Cell::new(clock::now()), pause: Cell::new(YIELD_PAUSE_FIRST) },
         }
     }

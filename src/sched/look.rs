@@ -20,14 +20,23 @@ const MOMENT: Duration = Duration::from_micros(256);
 impl Worker {
     /// Looks at inboxes, timers and the driver, without waiting.
     pub(super) fn look_around(&self, now: Instant) {
+        self.leave_task();
+        self.poll_io(PollTimeout::Poll);
+        self.look_beside_io(now);
+    }
+
+    /// Notes that no task runs: the driver and the timers call wakers and hooks on behalf of none.
+    pub(super) fn leave_task(&self) {
         task::hear_of_hook();
-        // Hooks that a timer triggers run here, on behalf of no task.
         local::with(|local| {
             local.task.set(ptr::null());
             local.open_frames.set(0);
         });
         task::note_none();
-        self.poll_io(PollTimeout::Poll);
+    }
+
+    /// Looks at inboxes and timers, after the driver has been polled and no task runs.
+    pub(super) fn look_beside_io(&self, now: Instant) {
         self.receive();
         self.pace.note_look(now);
         if now >= self.moment_due.get() {

@@ -127,7 +127,7 @@ pub(crate) struct Pool {
     /// The workers that sleep or nap.
     pub(super) idle: IdleSet,
     pub(super) sites: Sites,
-    /// The cores that the process had when the pool was made. One worker does not ask.
+    /// The cores that the process had when the pool was made.
     cores: usize,
     /// When the pool was made.
     pub(super) epoch: Instant,
@@ -186,12 +186,15 @@ impl Pool {
         self.workers.len() > 1 && self.settings.placement == Placement::Auto
     }
 
-    /// Returns whether more workers are awake than there are cores. Then a worker that spins may
-    /// keep another from running.
+    /// Returns whether more workers are awake than there are cores, or there is only one core. Then a
+    /// worker that spins may keep another, or the thread that it waits for, from running.
     ///
     /// A worker that was woken counts, although it may not have a core yet. It is still in `idle`
     /// then, so `idle` does not tell.
     pub(super) fn is_crowded(&self) -> bool {
+        if self.cores == 1 {
+            return true;
+        }
         let mut awake = self.workers.iter().filter(|worker| !worker.is_asleep());
         self.workers.len() > self.cores && awake.nth(self.cores).is_some()
     }
@@ -279,11 +282,13 @@ fn stacks_for(settings: &Settings) -> io::Result<StackPool> {
     StackPool::new(settings.stack_size)
 }
 
-/// Returns the cores of the process, for a pool with this many workers. One worker is never more
-/// than the cores, so the files are not read that the machine has about them.
+/// Returns the cores of the process, for a pool with this many workers. With one worker, it matters
+/// only whether there are several. Quotas do not matter then, and the files that the machine has
+/// about them take longer to read than a short run.
 fn cores_for(workers: usize) -> usize {
     match workers {
-        1 => 1,
+        #[cfg(not(miri))]
+        1 => rustix::thread::sched_getaffinity(None).map_or(1, |set| set.count() as usize),
         _ => simulated::aside(thread::available_parallelism).map_or(1, NonZero::get),
     }
 }
