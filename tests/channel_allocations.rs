@@ -5,7 +5,9 @@
 #![expect(unsafe_code, reason = "an allocator that counts")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::SeqCst};
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use ecru::channel::{self, Select};
@@ -174,6 +176,88 @@ fn the_first_select_on_a_channel_asks_for_no_memory_either() {
                 }
                 // The first rounds may allocate, for example the task's stack.
                 assert_eq!(counts[2..].iter().sum::<usize>(), 0, "{counts:?}");
+            });
+        });
+    });
+}
+
+/// Two tasks that wait for each other by futures: `block_on` uses its memory again. What the futures
+/// need themselves is not counted.
+#[test]
+fn block_on_asks_for_no_memory() {
+    /// A value, and the waker of the task that waits for the next one.
+    #[derive(Default)]
+    struct Cell(std::sync::Mutex<(Option<usize>, Option<Waker>)>);
+
+    impl Cell {
+        fn put(&self, value: usize) {
+            let mut inner = self.0.lock().unwrap();
+            inner.0 = Some(value);
+            let waker = inner.1.take();
+            drop(inner);
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+        }
+
+        fn take(&self) -> usize {
+            let taken = ecru::block_on(poll_fn(|cx| {
+                let mut inner = self.0.lock().unwrap();
+                if inner.0.is_none() {
+                    inner.1 = Some(cx.waker().clone());
+                }
+                inner.0.take().map_or(Poll::Pending, Poll::Ready)
+            }));
+            taken.unwrap()
+        }
+    }
+
+    alone("block_on_asks_for_no_memory", || {
+        on_one_worker(|| {
+            let (asked, answered) = (Cell::default(), Cell::default());
+            ecru::scope(|s| {
+                s.spawn_local(|| while asked.take() != 0 { answered.put(1) });
+                let round = || {
+                    for _ in 0..50 {
+                        asked.put(1);
+                        answered.take();
+                    }
+                };
+                assert_eq!(asked_for(round), 0);
+                asked.put(0);
+            });
+        });
+    });
+}
+
+/// A pending task without a stack takes the size of its future, and at most 256 bytes more.
+#[test]
+fn a_pending_future_takes_little_memory() {
+    const TASKS: usize = 1_000;
+    alone("a_pending_future_takes_little_memory", || {
+        on_one_worker(|| {
+            let future = || async {
+                let kept = std::hint::black_box([7_u8; 1024]);
+                std::future::pending::<()>().await;
+                std::hint::black_box(&kept);
+            };
+            let size = size_of_val(&future());
+            assert!(size >= 1024);
+            ecru::scope(|s| {
+                let mut tasks = Vec::with_capacity(2 * TASKS);
+                let grow = |tasks: &mut Vec<_>| {
+                    let before = BYTES.load(SeqCst);
+                    tasks.extend((0..TASKS).map(|_| s.spawn_future(future())));
+                    // They are polled.
+                    for _ in 0..TASKS {
+                        ecru::yield_now().unwrap();
+                    }
+                    (BYTES.load(SeqCst) - before) as usize / TASKS
+                };
+                grow(&mut tasks);
+                let each = grow(&mut tasks);
+                assert!(each <= size + 256, "{} bytes beside the future", each - size);
+                s.cancel();
             });
         });
     });

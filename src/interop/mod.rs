@@ -3,13 +3,13 @@
 //! The other direction, a source as a future, is part of [`source`](crate::source): see
 //! [`Source::to_future`].
 
+use std::cell::Cell;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-use crate::base::sync::atomic::{AtomicBool, Ordering};
-use crate::park::WaitList;
-use crate::source::Source;
+use crate::park::What;
+use crate::sync::Notify;
 use crate::task::{Cancelled, checkpoint};
 
 /// Waits for a future and returns its output. A task is parked, and a plain thread blocks. The
@@ -35,25 +35,45 @@ use crate::task::{Cancelled, checkpoint};
 /// ```
 #[track_caller]
 pub fn block_on<F: IntoFuture>(future: F) -> Result<F::Output, Cancelled> {
+    let calls = SPARE.try_with(Cell::take).ok().flatten();
+    let calls = calls.unwrap_or_else(|| Arc::new(Calls(Notify::new())));
+    let output = poll_to_end(future, &calls)?;
+    keep(calls);
+    Ok(output)
+}
+
+#[track_caller]
+fn poll_to_end<F: IntoFuture>(future: F, calls: &Arc<Calls>) -> Result<F::Output, Cancelled> {
     let mut future = pin!(future.into_future());
     checkpoint()?;
-    let calls = Arc::new(Calls { called: AtomicBool::new(false), waiters: WaitList::new() });
-    let waker = Waker::from(Arc::clone(&calls));
+    let waker = Waker::from(Arc::clone(calls));
     let mut context = Context::from_waker(&waker);
     loop {
         if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
             return Ok(output);
         }
-        calls.wait()?;
+        calls.0.wait_as(const { &What::ending_by_itself("a future") })?;
     }
 }
 
-/// The target of the wakers of one `block_on`. It is reference-counted and may outlive the call.
-struct Calls {
-    /// Whether the future has to be polled again.
-    called: AtomicBool,
-    waiters: WaitList,
+thread_local! {
+    /// Calls without a waker, for the next `block_on` of this thread.
+    static SPARE: Cell<Option<Arc<Calls>>> = const { Cell::new(None) };
 }
+
+/// Keeps the calls for the next `block_on`, unless there is still a waker.
+fn keep(mut calls: Arc<Calls>) {
+    if let Some(free) = Arc::get_mut(&mut calls) {
+        // The last poll may have left a notification.
+        *free = Calls(Notify::new());
+        // On a thread that ends, they are freed.
+        let _ = SPARE.try_with(|spare| spare.set(Some(calls)));
+    }
+}
+
+/// The target of the wakers of one `block_on`. It is reference-counted and may outlive the call. A
+/// notification says that the future has to be polled again.
+struct Calls(Notify);
 
 impl Wake for Calls {
     fn wake(self: Arc<Self>) {
@@ -62,19 +82,6 @@ impl Wake for Calls {
 
     fn wake_by_ref(self: &Arc<Self>) {
         // Release: the next poll sees what was done before this wake-up.
-        self.called.store(true, Ordering::Release);
-        self.waiters.notify_one();
-    }
-}
-
-impl Source for Calls {
-    type Item = ();
-
-    fn try_take(&self) -> Option<()> {
-        self.called.swap(false, Ordering::Acquire).then_some(())
-    }
-
-    fn waiters<'a>(&'a self, each: &mut dyn FnMut(&'a WaitList)) {
-        each(&self.waiters);
+        self.0.notify_one();
     }
 }

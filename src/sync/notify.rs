@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::permits::{A_NOTIFICATION, Permits};
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
-use crate::park::WaitList;
+use crate::park::{WaitList, What};
 use crate::source::{Arms, Missed, Source, Won};
 use crate::task::Cancelled;
 
@@ -85,7 +85,14 @@ impl Notify {
     #[inline]
     #[track_caller]
     pub fn wait(&self) -> Result<(), Cancelled> {
-        self.permits.acquire(1, &A_NOTIFICATION)
+        self.wait_as(&A_NOTIFICATION)
+    }
+
+    /// Waits for a notification. Dumps describe the wait as one for `what`, which describes no object.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn wait_as(&self, what: &'static What) -> Result<(), Cancelled> {
+        self.permits.acquire(1, what)
     }
 
     /// Notifies the waiter that has waited longest. If there is no waiter, the notification is
