@@ -66,6 +66,9 @@ fn the_child() {
             assert!(error.is_err());
             eprintln!("caught");
         }
+        Ok("future") => ecru::run(|| {
+            ecru::scope(|s| _ = s.builder().name("deep").spawn_future(async { exhaust(1 << 30) }));
+        }),
         Ok("too many") => too_many(),
         _ => {}
     }
@@ -147,6 +150,15 @@ fn other_overflows_are_reported() {
     died_of_overflow(&output, &text, "65536 bytes");
     let (output, text) = child("second use", &[]);
     died_of_overflow(&output, &text, "16384 bytes");
+}
+
+/// A future that overflows the stack on which its worker polls it is named.
+#[test]
+fn an_overflow_in_a_poll() {
+    let (output, text) = child("future", &[]);
+    assert_eq!(output.status.signal(), Some(libc::SIGSEGV), "{:?}\n{text}", output.status);
+    assert!(text.contains("stack overflow") && text.contains("'deep'"), "{text}");
+    assert!(text.contains("stack_size("), "{text}");
 }
 
 /// A fault outside any guard, and a signal sent by a process, end the process as usual.
