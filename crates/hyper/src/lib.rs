@@ -104,6 +104,8 @@ mod transport;
 mod upgrade;
 #[cfg(feature = "server")]
 mod watch;
+#[cfg(feature = "server")]
+mod wire;
 
 #[cfg(feature = "server")]
 pub use body::RequestBody;

@@ -1,20 +1,19 @@
 //! TLS over a polled stream: rustls does the work, and [`EcruIo`] carries its records.
 
 use std::io::{self, BufRead as _, ErrorKind, IoSlice, Write as _};
-use std::ops::DerefMut;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use ecru::net::TcpStream;
 use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
-use rustls::{ConnectionCommon, SideData};
+use rustls::Connection;
 
 use crate::EcruIo;
 
 /// A session of either side, and its stream.
 #[derive(Debug)]
-pub(crate) struct TlsIo<C> {
-    session: C,
+pub(crate) struct TlsIo {
+    session: Connection,
     wire: EcruIo,
     has_closed: bool,
 }
@@ -58,12 +57,8 @@ impl io::Write for Now<'_, '_> {
     }
 }
 
-impl<C, S> TlsIo<C>
-where
-    C: DerefMut<Target = ConnectionCommon<S>>,
-    S: SideData + 'static,
-{
-    pub(crate) fn new(session: C, wire: EcruIo) -> TlsIo<C> {
+impl TlsIo {
+    pub(crate) fn new(session: Connection, wire: EcruIo) -> TlsIo {
         TlsIo { session, wire, has_closed: false }
     }
 
@@ -72,7 +67,7 @@ where
         self.session.alpn_protocol()
     }
 
-    pub(crate) fn into_parts(self) -> (C, TcpStream) {
+    pub(crate) fn into_parts(self) -> (Connection, TcpStream) {
         (self.session, self.wire.into_inner())
     }
 
@@ -130,11 +125,7 @@ where
     }
 }
 
-impl<C, S> Read for TlsIo<C>
-where
-    C: DerefMut<Target = ConnectionCommon<S>> + Unpin,
-    S: SideData + 'static,
-{
+impl Read for TlsIo {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -168,11 +159,7 @@ where
     }
 }
 
-impl<C, S> Write for TlsIo<C>
-where
-    C: DerefMut<Target = ConnectionCommon<S>> + Unpin,
-    S: SideData + 'static,
-{
+impl Write for TlsIo {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -13,6 +13,7 @@ use crate::EcruIo;
 #[cfg(feature = "tls")]
 use crate::tls::TlsIo;
 use crate::watch::Watch;
+use crate::wire::Wire;
 
 /// How much of a refused body is read and dropped, in bytes, so that the client sees the response.
 const LINGER: usize = 1 << 20;
@@ -28,30 +29,6 @@ pub(crate) struct Transport {
     dropped: usize,
 }
 
-/// A stream of bytes.
-#[derive(Debug)]
-pub(crate) enum Wire {
-    Plain(EcruIo),
-    #[cfg(feature = "tls")]
-    Tls(Box<TlsIo<rustls::ServerConnection>>),
-}
-
-macro_rules! on_wire {
-    ($self:ident, $io:ident => $call:expr) => {
-        match &mut $self.wire {
-            Wire::Plain(plain) => {
-                let $io = Pin::new(plain);
-                $call
-            }
-            #[cfg(feature = "tls")]
-            Wire::Tls(tls) => {
-                let $io = Pin::new(&mut **tls);
-                $call
-            }
-        }
-    };
-}
-
 impl Transport {
     pub(crate) fn new(stream: TcpStream, watch: Arc<Watch>) -> io::Result<Transport> {
         let wire = Wire::Plain(EcruIo::new(stream)?);
@@ -63,17 +40,14 @@ impl Transport {
     #[cfg(feature = "tls")]
     pub(crate) async fn secure(self, session: rustls::ServerConnection) -> io::Result<Transport> {
         let Wire::Plain(plain) = self.wire else { unreachable!("it is secured once") };
-        let mut tls = Box::new(TlsIo::new(session, plain));
+        let mut tls = Box::new(TlsIo::new(session.into(), plain));
         std::future::poll_fn(|cx| tls.poll_handshake(cx)).await?;
         Ok(Transport { wire: Wire::Tls(tls), ..self })
     }
 
     #[cfg(all(feature = "tls", feature = "http2"))]
     pub(crate) fn alpn(&self) -> Option<&[u8]> {
-        match &self.wire {
-            Wire::Plain(_) => None,
-            Wire::Tls(tls) => tls.alpn(),
-        }
+        self.wire.alpn()
     }
 
     /// Reads until the client's first bytes begin with `start`, or do not. They are read again
@@ -94,7 +68,7 @@ impl Transport {
             }
             let mut room = [0; 4096];
             let mut buffer = ReadBuf::new(&mut room);
-            ready!(on_wire!(self, io => io.poll_read(cx, buffer.unfilled())))?;
+            ready!(Pin::new(&mut self.wire).poll_read(cx, buffer.unfilled()))?;
             if buffer.filled().is_empty() {
                 return Poll::Ready(Ok(false));
             }
@@ -113,7 +87,7 @@ impl Transport {
         while self.dropped < LINGER {
             let mut room = [0; 4096];
             let mut buffer = ReadBuf::new(&mut room);
-            match ready!(on_wire!(self, io => io.poll_read(cx, buffer.unfilled()))) {
+            match ready!(Pin::new(&mut self.wire).poll_read(cx, buffer.unfilled())) {
                 Ok(()) if !buffer.filled().is_empty() => self.dropped += buffer.filled().len(),
                 Ok(()) | Err(_) => break,
             }
@@ -137,7 +111,7 @@ impl Read for Transport {
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
         if this.ahead.is_empty() {
-            ready!(on_wire!(this, io => io.poll_read(cx, buffer)))?;
+            ready!(Pin::new(&mut this.wire).poll_read(cx, buffer))?;
         } else {
             let count = this.ahead.len().min(buffer.remaining());
             buffer.put_slice(&this.ahead[..count]);
@@ -158,20 +132,20 @@ impl Write for Transport {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = on_wire!(self, io => io.poll_write(cx, bytes));
+        let written = Pin::new(&mut self.wire).poll_write(cx, bytes);
         self.note(&written);
         written
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let flushed = on_wire!(self, io => io.poll_flush(cx));
+        let flushed = Pin::new(&mut self.wire).poll_flush(cx);
         self.note(&flushed);
         flushed
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        ready!(on_wire!(this, io => io.poll_shutdown(cx)))?;
+        ready!(Pin::new(&mut this.wire).poll_shutdown(cx))?;
         if this.watch.has_refused_body() {
             ready!(this.poll_linger(cx));
         }
@@ -187,7 +161,7 @@ impl Write for Transport {
         cx: &mut Context<'_>,
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = on_wire!(self, io => io.poll_write_vectored(cx, parts));
+        let written = Pin::new(&mut self.wire).poll_write_vectored(cx, parts);
         self.note(&written);
         written
     }

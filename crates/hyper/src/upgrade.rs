@@ -10,7 +10,8 @@ use hyper::rt::{Read as _, ReadBuf, Write as _};
 use hyper::upgrade::OnUpgrade;
 use hyper::{Request, upgrade as of_hyper};
 
-use crate::transport::{Transport, Wire};
+use crate::transport::Transport;
+use crate::wire::Wire;
 
 /// Takes a connection out of HTTP, for instance for WebSocket. The handler answers with the status
 /// 101, or the one that CONNECT has, and another task [waits](Upgrading::wait) for the stream.
@@ -68,7 +69,9 @@ impl Upgrading {
                     Wire::Plain(plain) => Inner::Plain(plain.into_inner()),
                     #[cfg(feature = "tls")]
                     Wire::Tls(tls) => {
-                        let (session, stream) = tls.into_parts();
+                        let (rustls::Connection::Server(session), stream) = tls.into_parts() else {
+                            unreachable!("a server's connection")
+                        };
                         Inner::Tls(Box::new(rustls::StreamOwned::new(session, stream)))
                     }
                 };

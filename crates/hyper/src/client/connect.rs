@@ -12,13 +12,14 @@ use ecru::net::{TcpStream, ToSocketAddrs};
 use ecru::time::Sleep;
 use ecru::{Cancelled, RuntimeHandle};
 use hyper::Uri;
+use hyper_util::client::legacy::connect::{Connected, Connection};
 use tower_service::Service;
 
-use super::stream::ClientStream;
 use crate::EcruIo;
 use crate::direct::{DirectError, Handling};
 #[cfg(feature = "tls")]
 use crate::tls::TlsIo;
+use crate::wire::Wire;
 
 /// Opens the connections of a client.
 #[derive(Clone)]
@@ -31,9 +32,9 @@ pub(crate) struct Connector {
 }
 
 impl Service<Uri> for Connector {
-    type Response = ClientStream;
+    type Response = Wire;
     type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<ClientStream>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Wire>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
@@ -49,7 +50,7 @@ impl Service<Uri> for Connector {
 }
 
 impl Connector {
-    async fn open(self, uri: &Uri) -> io::Result<ClientStream> {
+    async fn open(self, uri: &Uri) -> io::Result<Wire> {
         let secure = match uri.scheme_str() {
             Some("http") => false,
             Some("https") => true,
@@ -66,7 +67,7 @@ impl Connector {
         }
         let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
         if !secure {
-            return Ok(ClientStream::Plain(self.connect(host, port).await?));
+            return Ok(Wire::Plain(self.connect(host, port).await?));
         }
         #[cfg(feature = "tls")]
         {
@@ -76,9 +77,9 @@ impl Connector {
             let name = rustls::pki_types::ServerName::try_from(host.clone())
                 .map_err(|_| invalid(format!("{host:?} is no name that a certificate can have")))?;
             let session = rustls::ClientConnection::new(config, name).map_err(io::Error::other)?;
-            let mut stream = Box::new(TlsIo::new(session, self.connect(host, port).await?));
+            let mut stream = Box::new(TlsIo::new(session.into(), self.connect(host, port).await?));
             poll_fn(|cx| stream.poll_handshake(cx)).await?;
-            Ok(ClientStream::Tls(stream))
+            Ok(Wire::Tls(stream))
         }
         #[cfg(not(feature = "tls"))]
         Err(invalid("https needs the feature `tls` of ecru-hyper"))
@@ -94,6 +95,16 @@ impl Connector {
         })?;
         stream.set_nodelay(true)?;
         EcruIo::new(stream)
+    }
+}
+
+impl Connection for Wire {
+    fn connected(&self) -> Connected {
+        #[cfg(all(feature = "tls", feature = "http2"))]
+        if self.alpn() == Some(b"h2") {
+            return Connected::new().negotiated_h2();
+        }
+        Connected::new()
     }
 }
 

@@ -2,7 +2,6 @@
 
 mod connect;
 mod response;
-mod stream;
 mod tasks;
 
 use std::error::Error;
@@ -112,6 +111,9 @@ impl ClientBuilder {
 
     /// Speaks HTTP/2, and no other protocol unless [`http1`](ClientBuilder::http1) is called as
     /// well. Then the server chooses by ALPN, and HTTP/1.1 is spoken without TLS.
+    ///
+    /// Requests to one host share a connection. If its server falls silent and does not close it,
+    /// they all wait, so limit each of them by [`ecru::timeout`].
     #[cfg(feature = "http2")]
     pub fn http2(mut self) -> Self {
         self.protocols.http2 = true;
