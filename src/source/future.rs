@@ -81,6 +81,23 @@ impl<S: Source> SourceFuture<S> {
         SourceFuture { source, standing: None, missed }
     }
 
+    /// Returns the source, for instance the handle of a task that is to be cancelled.
+    ///
+    /// # Examples
+    /// ```
+    /// ecru::run(|| {
+    ///     let hour = std::time::Duration::from_secs(3600);
+    ///     let ended = ecru::spawn(move || ecru::sleep(hour)).into_future();
+    ///     ended.get_ref().cancel();
+    ///     assert!(ecru::block_on(ended).unwrap().is_err());
+    /// });
+    /// ```
+    #[must_use]
+    pub fn get_ref(&self) -> &S {
+        // SAFETY: N1: the source lives in its box until this future is dropped.
+        unsafe { self.source.as_ref() }
+    }
+
     /// Takes an event that came since the future was made, or was ready last.
     fn take_missed(&mut self) -> Option<S::Item> {
         // SAFETY: N1: the source lives in its box until this future is dropped.

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use ecru::source::{Source, SourceFuture};
+use ecru::source::SourceFuture;
 use ecru::{JoinError, JoinHandle, RuntimeHandle};
 use tower_service::Service;
 
@@ -53,7 +53,7 @@ pub fn handler<F>(function: F) -> Handler<F> {
 /// Runs a function in a task with a stack, where it may wait anywhere. A handler that is a future
 /// awaits it, for instance for a query.
 ///
-/// If the future is dropped, the task is cancelled.
+/// If the future is dropped, the task is cancelled. The run does not end before the task has ended.
 ///
 /// # Errors
 /// Returns the function's error, and [`DirectError::Panicked`] if it panics.
@@ -231,17 +231,8 @@ impl<T> fmt::Debug for Handled<T> {
 #[must_use = "dropping it cancels the handler"]
 pub struct Handling<T, E> {
     /// `None` if the run is over.
-    begun: Option<Begun<T, E>>,
+    task: Option<SourceFuture<JoinHandle<'static, Result<T, E>>>>,
 }
-
-/// A task, and the wait for its end.
-struct Begun<T, E> {
-    task: Task<T, E>,
-    ended: SourceFuture<Task<T, E>>,
-}
-
-/// The handle is shared with the wait for its task.
-type Task<T, E> = Arc<JoinHandle<'static, Result<T, E>>>;
 
 impl<T: Send + 'static, E: Send + 'static> Handling<T, E> {
     fn begin(function: impl FnOnce() -> Result<T, E> + Send + 'static) -> Handling<T, E> {
@@ -252,9 +243,7 @@ impl<T: Send + 'static, E: Send + 'static> Handling<T, E> {
         run: &RuntimeHandle,
         function: impl FnOnce() -> Result<T, E> + Send + 'static,
     ) -> Handling<T, E> {
-        let task = run.spawn(function).ok().map(Arc::new);
-        let begun = |task: Task<T, E>| Begun { ended: Arc::clone(&task).to_future(), task };
-        Handling { begun: task.map(begun) }
+        Handling { task: run.spawn(function).ok().map(JoinHandle::into_future) }
     }
 }
 
@@ -262,10 +251,10 @@ impl<T, E> Future for Handling<T, E> {
     type Output = Result<T, DirectError<E>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(Begun { ended, .. }) = &mut self.begun else {
+        let Some(task) = &mut self.task else {
             return Poll::Ready(Err(DirectError::Cancelled));
         };
-        Pin::new(ended).poll(cx).map(|result| match result {
+        Pin::new(task).poll(cx).map(|result| match result {
             Ok(outcome) => outcome.map_err(DirectError::Handler),
             Err(JoinError::Panicked(payload)) => {
                 Err(DirectError::Panicked(payload.message().map(String::from)))
@@ -278,8 +267,8 @@ impl<T, E> Future for Handling<T, E> {
 /// A task that has ended is not affected.
 impl<T, E> Drop for Handling<T, E> {
     fn drop(&mut self) {
-        if let Some(begun) = &self.begun {
-            begun.task.cancel();
+        if let Some(task) = &self.task {
+            task.get_ref().cancel();
         }
     }
 }

@@ -146,7 +146,7 @@ impl<'l, S> Serve<'l, S> {
     /// Speaks HTTP/2, and no other protocol unless [`http1`](Serve::http1) is called as well. Then
     /// the client chooses: with TLS by ALPN, otherwise by its first bytes.
     ///
-    /// Each stream is a task without a stack, and may be on another worker than its connection.
+    /// Each stream is a task without a stack, on its connection's worker.
     #[cfg(feature = "http2")]
     pub fn http2(self) -> Self {
         Serve { protocols: Protocols { http2: true, ..self.protocols }, ..self }
@@ -224,8 +224,8 @@ impl<'l, S> Serve<'l, S> {
         Serve { server: self.server.stop_when(source), ..self }
     }
 
-    /// Shuts the listener down when the server stops, so that late clients are refused at once. See
-    /// [`Server::refuse_late`].
+    /// Shuts the listener down when the server stops, also when the caller is cancelled, so that late
+    /// clients are refused at once. See [`Server::refuse_late`].
     pub fn refuse_late(self) -> Self {
         Serve { server: self.server.refuse_late(), ..self }
     }
