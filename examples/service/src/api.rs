@@ -1,5 +1,6 @@
 //! The router and its handlers, which are axum's.
 
+use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -11,12 +12,13 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any_service, get, post};
-use ecru_hyper::{TimeoutLayer, handler};
+use ecru_hyper::{TimeoutLayer, handler, in_task};
 use serde::Deserialize;
 use tower_http::trace::TraceLayer;
 
 use crate::board::{Note, Shared};
 use crate::feed;
+use crate::store::Store;
 
 /// The whole service, without its connections.
 pub(crate) fn router(board: &Shared, limit: Duration) -> Router {
@@ -52,14 +54,29 @@ struct New {
     text: String,
 }
 
+/// Runs queries in a task, where they may wait.
+async fn query<T: Send + 'static>(
+    board: &Shared,
+    queries: impl FnOnce(&Store) -> io::Result<T> + Send + 'static,
+) -> Result<T, StatusCode> {
+    let board = board.clone();
+    in_task(move || queries(&board.store)).await.map_err(|error| {
+        tracing::error!(%error, "a query has failed");
+        StatusCode::INTERNAL_SERVER_ERROR
+    })
+}
+
 /// There are no passwords here.
-async fn login(State(board): State<Shared>, Json(login): Json<Login>) -> Response {
-    if login.name.is_empty() {
-        return StatusCode::UNPROCESSABLE_ENTITY.into_response();
+async fn login(
+    State(board): State<Shared>,
+    Json(Login { name }): Json<Login>,
+) -> Result<Response, StatusCode> {
+    if name.is_empty() {
+        return Err(StatusCode::UNPROCESSABLE_ENTITY);
     }
-    let secret = board.begin_session(login.name);
+    let secret = query(&board, move |store| store.begin_session(&name)).await?;
     let cookie = format!("session={secret}; HttpOnly; SameSite=Strict; Path=/");
-    ([(SET_COOKIE, cookie)], StatusCode::NO_CONTENT).into_response()
+    Ok(([(SET_COOKIE, cookie)], StatusCode::NO_CONTENT).into_response())
 }
 
 /// The user of a request, by its cookie.
@@ -69,7 +86,8 @@ impl FromRequestParts<Shared> for User {
     type Rejection = StatusCode;
 
     async fn from_request_parts(parts: &mut Parts, board: &Shared) -> Result<User, StatusCode> {
-        let user = secret_of(&parts.headers).and_then(|secret| board.user_of(secret));
+        let secret = secret_of(&parts.headers).ok_or(StatusCode::UNAUTHORIZED)?.to_owned();
+        let user = query(board, move |store| store.user_of(&secret)).await?;
         user.map(User).ok_or(StatusCode::UNAUTHORIZED)
     }
 }
@@ -79,17 +97,19 @@ fn secret_of(headers: &HeaderMap) -> Option<&str> {
     cookies.split(';').find_map(|cookie| cookie.trim().strip_prefix("session="))
 }
 
-async fn notes(State(board): State<Shared>) -> Json<Vec<Note>> {
-    Json(board.notes())
+async fn notes(State(board): State<Shared>) -> Result<Json<Vec<Note>>, StatusCode> {
+    query(&board, Store::notes).await.map(Json)
 }
 
 async fn add_note(
     State(board): State<Shared>,
     User(author): User,
-    Json(new): Json<New>,
-) -> (StatusCode, Json<Note>) {
-    let note = Note { author, text: new.text };
-    board.add(&note);
+    Json(New { text }): Json<New>,
+) -> Result<(StatusCode, Json<Note>), StatusCode> {
+    let note = Note { author, text };
+    let added = note.clone();
+    query(&board, move |store| store.add(&added)).await?;
+    board.tell(&note);
     tracing::info!(author = note.author, "a note");
-    (StatusCode::CREATED, Json(note))
+    Ok((StatusCode::CREATED, Json(note)))
 }

@@ -1,6 +1,5 @@
-//! What the handlers share: notes, sessions, feeds and counts.
+//! What the handlers share: the store, feeds of new notes, and counts.
 
-use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,8 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ecru::channel::{self, Receiver, Sender};
 use serde::Serialize;
 
-/// How many notes a feed may be behind. One that is further behind is closed.
-const BEHIND: usize = 64;
+use crate::store::Store;
 
 /// A note, as clients see it.
 #[derive(Clone, Debug, Serialize)]
@@ -18,77 +16,60 @@ pub(crate) struct Note {
     pub(crate) text: String,
 }
 
-/// What the service keeps, in memory.
-#[derive(Debug, Default)]
+/// See the module.
+#[derive(Debug)]
 pub(crate) struct Board {
+    pub(crate) store: Store,
     pub(crate) requests: AtomicU64,
     pub(crate) failures: AtomicU64,
-    state: Mutex<State>,
+    news: Mutex<News>,
 }
 
+/// What is told of new notes.
 #[derive(Debug, Default)]
-struct State {
-    notes: Vec<Note>,
-    /// The users, by the secrets in their cookies.
-    sessions: HashMap<String, String>,
+struct News {
     feeds: Vec<Sender<Note>>,
     is_closed: bool,
 }
 
 impl Board {
+    pub(crate) fn new(store: Store) -> Board {
+        let (requests, failures) = (AtomicU64::new(0), AtomicU64::new(0));
+        Board { store, requests, failures, news: Mutex::default() }
+    }
+
     /// The lock is never held across a wait.
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn news(&self) -> MutexGuard<'_, News> {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a session. Returns its secret.
-    pub(crate) fn begin_session(&self, name: String) -> String {
-        // A real service takes its secrets from the system's randomness.
-        let secret = format!("{:032x}", fastrand::u128(..));
-        self.state().sessions.insert(secret.clone(), name);
-        secret
+    /// Tells all feeds of a note.
+    pub(crate) fn tell(&self, note: &Note) {
+        self.news().feeds.retain(|feed| feed.try_send(note.clone()).is_ok());
     }
 
-    pub(crate) fn user_of(&self, secret: &str) -> Option<String> {
-        self.state().sessions.get(secret).cloned()
-    }
-
-    pub(crate) fn notes(&self) -> Vec<Note> {
-        self.state().notes.clone()
-    }
-
-    /// Keeps a note, and tells all feeds.
-    pub(crate) fn add(&self, note: &Note) {
-        let mut state = self.state();
-        state.notes.push(note.clone());
-        state.feeds.retain(|feed| feed.try_send(note.clone()).is_ok());
-    }
-
-    /// Returns the notes that come from now on. They end when the service stops.
-    pub(crate) fn feed(&self) -> Receiver<Note> {
-        let (tx, rx) = channel::bounded(BEHIND);
-        let mut state = self.state();
-        if !state.is_closed {
-            state.feeds.push(tx);
+    /// Returns the notes that come from now on. They end when the service stops, or when `behind` of
+    /// them have not been received.
+    pub(crate) fn feed(&self, behind: usize) -> Receiver<Note> {
+        let (tx, rx) = channel::bounded(behind);
+        let mut news = self.news();
+        if !news.is_closed {
+            news.feeds.push(tx);
         }
         rx
     }
 
     /// Ends the feeds.
     pub(crate) fn close(&self) {
-        let mut state = self.state();
-        state.is_closed = true;
-        state.feeds.clear();
+        *self.news() = News { is_closed: true, ..News::default() };
     }
 
     /// Writes the counts in Prometheus's format.
     pub(crate) fn metrics(&self) -> String {
-        let state = self.state();
         let counts = [
             ("requests_total", self.requests.load(Relaxed)),
             ("failures_total", self.failures.load(Relaxed)),
-            ("notes", state.notes.len() as u64),
-            ("feeds", state.feeds.len() as u64),
+            ("feeds", self.news().feeds.len() as u64),
         ];
         counts.map(|(name, count)| format!("service_{name} {count}\n")).concat()
     }

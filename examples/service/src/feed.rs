@@ -13,6 +13,8 @@ use tungstenite::protocol::{Role, WebSocket};
 
 use crate::board::{Note, Shared};
 
+/// How many notes a feed may be behind. One that is further behind is closed.
+const BEHIND: usize = 64;
 /// How long a feed is silent before its client has to answer, and how long it may take for that.
 const SILENCE: Duration = Duration::from_secs(30);
 
@@ -23,7 +25,7 @@ pub(crate) fn open(mut request: Request, board: &Shared) -> Response {
     };
     let accepted = derive_accept_key(key.as_bytes());
     let upgrading = ecru_hyper::upgrade(&mut request);
-    let notes = board.feed();
+    let notes = board.feed(BEHIND);
     ecru::spawn(move || {
         if let Err(error) = serve(upgrading, &notes) {
             tracing::debug!(%error, "a feed has ended");

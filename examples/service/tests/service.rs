@@ -3,16 +3,26 @@
 #[path = "../../../tests/common/mod.rs"]
 mod common;
 
-use std::io::{self, Read as _, Write as _};
-use std::net::SocketAddr;
+use std::collections::HashSet;
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use axum::http::{Request, Response};
 use common::Watchdog;
 use ecru::channel;
 use ecru::net::{TcpListener, TcpStream};
-use service::Config;
+use ecru_ecosystem::servers::{self, PASSWORD, Server, USER};
+use ecru_hyper::RequestBody;
+use rustix::process::{Pid, Signal};
+use rustls::crypto::ring;
+use rustls::pki_types::PrivateKeyDer;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use service::{Config, Hook};
 
 /// An answer: its status, head and body.
 #[derive(Debug)]
@@ -91,13 +101,23 @@ fn exchange(stream: &mut TcpStream, request: &str) -> io::Result<Answer> {
     Ok(Answer { status, head, body: String::from_utf8(body).unwrap() })
 }
 
+fn url(database: &Server) -> String {
+    let password = PASSWORD.replace(' ', "%20");
+    format!("postgres://{USER}:{password}@{}/postgres", database.address())
+}
+
+fn config(database: &Server) -> Config {
+    Config { database: url(database), ..Config::default() }
+}
+
 /// Runs the service while `body` runs, and then `after` with what that has returned.
 fn while_served<T>(body: impl FnOnce(SocketAddr) -> T, after: impl FnOnce(T)) {
+    let Some(database) = servers::postgres() else { return };
     let _watchdog = Watchdog::new();
     ecru::run(|| {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let config = Config::default();
+        let config = config(&database);
         let (stop, stopped) = channel::bounded::<()>(0);
         ecru::scope(|s| {
             let server = s.spawn(|| service::serve(&listener, &config, stopped));
@@ -134,7 +154,7 @@ fn notes_and_sessions() {
         assert_eq!(client.get("/notes").body, r#"[{"author":"ada","text":"hello"}]"#);
         assert_eq!(client.get("/nothing").status, 404);
         let metrics = client.get("/metrics").body;
-        for line in ["service_failures_total 0", "service_notes 1", "service_feeds 0"] {
+        for line in ["service_failures_total 0", "service_feeds 0"] {
             assert!(metrics.lines().any(|own| own == line), "{metrics}");
         }
         let large = format!(r#"{{"text":"{}"}}"#, "x".repeat(100_000));
@@ -165,12 +185,13 @@ fn a_feed() {
 fn a_restart_under_load_slow() {
     const CLIENTS: usize = 16;
     const RESTARTS: usize = 4;
+    let Some(database) = servers::postgres() else { return };
     let _watchdog = Watchdog::new();
     let answered = AtomicUsize::new(0);
     ecru::run(|| {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let config = Config { grace: Duration::from_secs(20), ..Config::default() };
+        let config = config(&database);
         let is_over = AtomicBool::new(false);
         let (is_over, answered, listener, config) = (&is_over, &answered, &listener, &config);
         ecru::scope(|s| {
@@ -205,4 +226,201 @@ fn keep_asking(address: SocketAddr, number: usize, is_over: &AtomicBool, answere
         assert_eq!(client.get("/health").status, 200);
         answered.fetch_add(2, SeqCst);
     }
+}
+
+/// A server that is told of notes over HTTPS, also of those that come just before the stop.
+#[test]
+fn a_hook() {
+    let Some(database) = servers::postgres() else { return };
+    let made = rcgen::generate_simple_self_signed([String::from("localhost")]).unwrap();
+    let certificate = made.cert.der().clone();
+    let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+    let provider = Arc::new(ring::default_provider());
+    let tls = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.clone()], key);
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate).unwrap();
+    let trusts = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let _watchdog = Watchdog::new();
+    ecru::run(|| {
+        let other = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("https://localhost:{}/notes", other.local_addr().unwrap().port());
+        let (told, notes) = channel::unbounded();
+        let hear = move |request: Request<RequestBody>| -> io::Result<_> {
+            let note = request.into_body().bytes()?;
+            told.send(String::from_utf8(note.to_vec()).unwrap()).unwrap();
+            Ok(Response::new(String::new()))
+        };
+        ecru::scope(|s| {
+            let other =
+                ecru_hyper::serve(&other, ecru_hyper::direct(hear)).tls(Arc::new(tls.unwrap()));
+            s.spawn_daemon(move || other.run());
+            let hook = Some(Hook { url, tls: Arc::new(trusts) });
+            let config = Config { hook, ..config(&database) };
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap();
+            let (stop, stopped) = channel::bounded::<()>(0);
+            let server = s.spawn(move || service::serve(&listener, &config, stopped));
+            let mut client = Client::new(address);
+            let cookie = log_in(&mut client, "ada");
+            for number in 0..10 {
+                let note = format!(r#"{{"text":"{number}"}}"#);
+                assert_eq!(client.post("/notes", &cookie, &note).status, 201);
+            }
+            drop(stop);
+            server.join().unwrap().unwrap();
+            for number in 0..10 {
+                let note = format!(r#"{{"author":"ada","text":"{number}"}}"#);
+                assert_eq!(notes.try_recv(), Ok(note));
+            }
+        });
+    });
+}
+
+/// The program itself, in a process of its own, which is killed when this is dropped.
+struct Program {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Program {
+    /// Starts it with this number of descriptors, and waits until it listens.
+    fn start(database: &Server, listen: &str, descriptors: u32) -> Program {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("ulimit -n {descriptors} && exec \"$0\"")]);
+        command.arg(env!("CARGO_BIN_EXE_service")).stdout(Stdio::piped());
+        command.env("SERVICE_LISTEN", listen).env("SERVICE_DATABASE", url(database));
+        command.env_remove("RUST_LOG").env("NO_COLOR", "1");
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let address = lines.find_map(|line| Some(line.unwrap().split("address=").nth(1)?.parse()));
+        // What it says later is read, so that it can be written.
+        std::thread::spawn(move || lines.for_each(drop));
+        Program { child, address: address.unwrap().unwrap() }
+    }
+
+    /// Asks it to stop by SIGTERM, and waits until it has.
+    fn stop(mut self) {
+        rustix::process::kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A service that is killed under load, and started again: what it has confirmed is there.
+#[test]
+fn a_kill_under_load_slow() {
+    let Some(database) = servers::postgres() else { return };
+    let _watchdog = Watchdog::new();
+    let confirmed = Mutex::new(Vec::new());
+    let mut program = Program::start(&database, "127.0.0.1:0", 1024);
+    let address = program.address;
+    for kill in 0..3 {
+        ecru::run(|| {
+            ecru::scope(|s| {
+                for number in 0..8 {
+                    let confirmed = &confirmed;
+                    // It ends at its first error, which is the kill.
+                    s.spawn(move || -> io::Result<()> {
+                        let mut client = Client::new(address);
+                        let json = "Content-Type: application/json\r\n";
+                        let login = client.ask("POST", "/login", json, r#"{"name":"ada"}"#)?;
+                        let secret = login.head.split("session=").nth(1).unwrap();
+                        let secret = secret.split(';').next().unwrap();
+                        let headers = format!("Cookie: session={secret}\r\n{json}");
+                        for note in 0.. {
+                            let text = format!("{kill} {number} {note}");
+                            let body = format!(r#"{{"text":"{text}"}}"#);
+                            client.stream = None; // A note is not sent twice.
+                            let answer = client.ask("POST", "/notes", &headers, &body)?;
+                            assert_eq!(answer.status, 201);
+                            confirmed.lock().unwrap().push(text);
+                        }
+                        Ok(())
+                    });
+                }
+                let before = confirmed.lock().unwrap().len();
+                common::until(|| confirmed.lock().unwrap().len() > before + 30);
+                program.child.kill().unwrap();
+            });
+        });
+        program.child.wait().unwrap();
+        program = Program::start(&database, &address.to_string(), 1024);
+        assert_eq!(program.address, address);
+    }
+    program.stop();
+    ecru::run(|| {
+        let mut client = ecru_postgres::connect(&url(&database)).unwrap();
+        let rows = client.query("SELECT text FROM notes", &[]).unwrap();
+        let kept: HashSet<String> = rows.iter().map(|row| row.get(0)).collect();
+        let confirmed = confirmed.into_inner().unwrap();
+        assert!(confirmed.len() > 90 && confirmed.iter().all(|note| kept.contains(note)));
+    });
+}
+
+/// 2,000 clients at once, beside ones that send nothing, that send slowly, and that have closed
+/// their sending side, while the service has 256 descriptors: each request is answered.
+#[test]
+fn too_many_clients_slow() {
+    const CLIENTS: usize = 2_000;
+    let Some(database) = servers::postgres() else { return };
+    let _watchdog = Watchdog::new();
+    let program = Program::start(&database, "127.0.0.1:0", 256);
+    let address = program.address;
+    let answered = AtomicUsize::new(0);
+    ecru::run(|| {
+        ecru::scope(|s| {
+            let connect = || TcpStream::connect(address).unwrap();
+            let silent: Vec<_> = (0..50).map(|_| connect()).collect();
+            let half: Vec<_> = (0..50)
+                .map(|_| {
+                    let mut stream = connect();
+                    stream.write_all(b"GET /health HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();
+                    stream.shutdown(Shutdown::Write).unwrap();
+                    stream
+                })
+                .collect();
+            for _ in 0..50 {
+                s.spawn_daemon(move || -> io::Result<()> {
+                    let mut stream = TcpStream::connect(address)?;
+                    for byte in
+                        b"GET /health HTTP/1.1\r\nHost: here\r\nX: ".iter().chain([&b'x'; 1000])
+                    {
+                        stream.write_all(&[*byte])?;
+                        ecru::sleep(Duration::from_millis(100))?;
+                    }
+                    Ok(())
+                });
+            }
+            let answered = &answered;
+            ecru::scope(|clients| {
+                for _ in 0..CLIENTS {
+                    clients.spawn(move || {
+                        let mut client = Client::new(address);
+                        assert_eq!(client.get("/health").status, 200);
+                        answered.fetch_add(1, SeqCst);
+                    });
+                }
+            });
+            drop((silent, half));
+        });
+        // It works on, with its database.
+        let mut client = Client::new(address);
+        log_in(&mut client, "ada");
+    });
+    assert_eq!(answered.into_inner(), CLIENTS);
+    program.stop();
 }
