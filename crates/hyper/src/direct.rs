@@ -8,8 +8,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+#[cfg(feature = "client")]
+use ecru::RuntimeHandle;
 use ecru::source::SourceFuture;
-use ecru::{JoinError, JoinHandle, RuntimeHandle};
+use ecru::{JoinError, JoinHandle};
 use tower_service::Service;
 
 /// Makes a tower service of a plain function, which may wait anywhere. Each request is handled by a
@@ -78,6 +80,7 @@ pub fn handler<F>(function: F) -> Handler<F> {
 /// }
 /// let _router: Router = Router::new().route("/{number}", get(slow));
 /// ```
+#[track_caller]
 pub fn in_task<T, E>(function: impl FnOnce() -> Result<T, E> + Send + 'static) -> Handling<T, E>
 where
     T: Send + 'static,
@@ -230,15 +233,17 @@ impl<T> fmt::Debug for Handled<T> {
 /// has ended. Dropping it cancels the task.
 #[must_use = "dropping it cancels the handler"]
 pub struct Handling<T, E> {
-    /// `None` if the run is over.
+    /// `None` if the run of a client is over.
     task: Option<SourceFuture<JoinHandle<'static, Result<T, E>>>>,
 }
 
 impl<T: Send + 'static, E: Send + 'static> Handling<T, E> {
+    #[track_caller]
     fn begin(function: impl FnOnce() -> Result<T, E> + Send + 'static) -> Handling<T, E> {
-        Handling::begin_in(&RuntimeHandle::current(), function)
+        Handling { task: Some(ecru::spawn(function).into_future()) }
     }
 
+    #[cfg(feature = "client")]
     pub(crate) fn begin_in(
         run: &RuntimeHandle,
         function: impl FnOnce() -> Result<T, E> + Send + 'static,

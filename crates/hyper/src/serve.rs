@@ -238,7 +238,8 @@ impl<'l, S> Serve<'l, S> {
 
     /// Sets a function that is called for each connection that fails, and for each that cannot be
     /// accepted or served for lack of resources. Without one, these errors are dropped. It is called
-    /// by the task of a connection, so it must not wait.
+    /// by the task of a connection, so it must not wait. If it panics, so does [`run`](Serve::run),
+    /// once the server has stopped.
     pub fn on_error(
         self,
         handler: impl Fn(io::Error, Option<SocketAddr>) + Send + Sync + 'l,

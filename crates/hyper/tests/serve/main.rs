@@ -3,8 +3,10 @@
 #[path = "../../../../tests/common/mod.rs"]
 mod common;
 
+mod attacks;
 mod client;
 mod handlers;
+mod hostile;
 mod http2;
 mod limits;
 mod middleware;

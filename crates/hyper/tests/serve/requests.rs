@@ -246,7 +246,7 @@ fn a_body_that_fails() {
 }
 
 /// Reads the head of a request.
-fn head(stream: &mut TcpStream) -> String {
+pub(crate) fn head(stream: &mut TcpStream) -> String {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
