@@ -2,6 +2,9 @@
 
 #[path = "../../../tests/common/mod.rs"]
 mod common;
+#[allow(dead_code, unreachable_pub, missing_docs, reason = "it is a module of a library there")]
+#[path = "../../../tests/ecosystem/src/servers.rs"]
+mod servers;
 
 use std::collections::HashSet;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -16,12 +19,12 @@ use axum::http::{Request, Response};
 use common::Watchdog;
 use ecru::channel;
 use ecru::net::{TcpListener, TcpStream};
-use ecru_ecosystem::servers::{self, PASSWORD, Server, USER};
 use ecru_hyper::RequestBody;
 use rustix::process::{Pid, Signal};
 use rustls::crypto::ring;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use servers::{PASSWORD, Server, USER};
 use service::{Config, Hook};
 
 /// An answer: its status, head and body.
