@@ -5,6 +5,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
 use ecru::Cancelled;
+use tokio::runtime::Handle;
 
 use crate::enter;
 
@@ -94,7 +95,7 @@ impl<F: Future> Future for InTokio<F> {
 
 impl<F> Drop for InTokio<F> {
     fn drop(&mut self) {
-        enter(|| self.future = None);
+        drop_inside(|| self.future = None);
     }
 }
 
@@ -103,6 +104,13 @@ struct Inside<'f, F: Future>(Pin<&'f mut Option<F>>);
 
 impl<F: Future> Drop for Inside<'_, F> {
     fn drop(&mut self) {
-        enter(|| self.0.set(None));
+        drop_inside(|| self.0.set(None));
     }
+}
+
+/// Calls a function inside the runtime's context. In the destructor of a thread-local value, the
+/// thread may have no place for the context any more. Then the function is called without it.
+fn drop_inside(f: impl FnOnce()) {
+    let is_gone = Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed());
+    if is_gone { f() } else { enter(f) }
 }
