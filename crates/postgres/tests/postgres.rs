@@ -111,6 +111,49 @@ fn kept_statements() {
     });
 }
 
+/// Kept statements that the server has forgotten, that were prepared in a transaction which is rolled
+/// back, whose preparation was cancelled, and that another client is given.
+#[test]
+fn kept_statements_under_attack() {
+    let Some(server) = servers::postgres() else { return };
+    each_run(|| {
+        let mut client = connect(&server);
+        let seven = client.prepare_cached("SELECT 7").unwrap();
+        client.batch_execute("DEALLOCATE ALL").unwrap();
+        let again = client.prepare_cached("SELECT 7").unwrap();
+        let gone = client.query(&again, &[]).unwrap_err();
+        assert_eq!(gone.code(), Some(&SqlState::INVALID_SQL_STATEMENT_NAME), "{gone}");
+        client.forget_statements();
+        drop((seven, again));
+        let seven = client.prepare_cached("SELECT 7").unwrap();
+        assert_eq!(client.query_one(&seven, &[]).unwrap().get::<_, i32>(0), 7);
+        // A statement of another client is refused, and harms neither.
+        let mut other = connect(&server);
+        let foreign = other.query(&seven, &[]).unwrap_err();
+        assert_eq!(foreign.code(), Some(&SqlState::INVALID_SQL_STATEMENT_NAME), "{foreign}");
+        assert_eq!(number(&mut other, "SELECT 8::int8"), 8);
+        drop(other);
+        // A preparation that is cancelled, at many places.
+        for limit in 0..20 {
+            let limited = ecru::timeout(Duration::from_micros(50 * limit), || {
+                client.prepare_cached(&format!("SELECT {limit} + 1")).map(drop)
+            });
+            let _ = limited;
+            let sum = client.prepare_cached(&format!("SELECT {limit} + 1")).unwrap();
+            let row = client.query_one(&sum, &[]).unwrap();
+            assert_eq!(row.get::<_, i32>(0), i32::try_from(limit).unwrap() + 1);
+        }
+        // The text is the key: what it means may change with the settings of the session.
+        client.batch_execute("SET search_path = pg_catalog").unwrap();
+        let seven = client.prepare_cached("SELECT 7").unwrap();
+        assert_eq!(client.query_one(&seven, &[]).unwrap().get::<_, i32>(0), 7);
+        // A parameter of another type is refused before it is sent.
+        let text = client.prepare_cached("SELECT length($1)").unwrap();
+        assert!(client.query(&text, &[&7_i32]).is_err());
+        assert_eq!(client.query_one(&text, &[&"seven"]).unwrap().get::<_, i32>(0), 5);
+    });
+}
+
 #[test]
 fn failures_to_connect() {
     let Some(server) = servers::postgres() else { return };
