@@ -4,6 +4,7 @@
 
 #[path = "../../../common/mod.rs"]
 mod common;
+mod grpc;
 mod http;
 mod interop;
 mod layers;
@@ -12,3 +13,4 @@ mod support;
 mod tls;
 mod tokio_crates;
 mod websocket;
+mod words;
