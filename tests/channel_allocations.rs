@@ -216,7 +216,11 @@ fn block_on_asks_for_no_memory() {
         on_one_worker(|| {
             let (asked, answered) = (Cell::default(), Cell::default());
             ecru::scope(|s| {
-                s.spawn_local(|| while asked.take() != 0 { answered.put(1) });
+                s.spawn_local(|| {
+                    while asked.take() != 0 {
+                        answered.put(1)
+                    }
+                });
                 let round = || {
                     for _ in 0..50 {
                         asked.put(1);
