@@ -7,6 +7,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod coroutines;
+mod daemons;
 mod forced_ends;
 #[cfg(not(ecru_baton))]
 mod fresh;
