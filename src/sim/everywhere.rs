@@ -1,6 +1,7 @@
 //! The same program again and again, with one thing going wrong at each place of it.
 
 use super::command::message;
+use super::course::Course;
 use super::explore::Simulated;
 use super::pilot::{Plan, Record};
 use super::search::{Runs, length};
@@ -56,8 +57,8 @@ pub fn cancel_everywhere(f: impl Fn() + Send + Sync) {
 /// The error is `EIO`, except for two kinds of operations. Opening a socket, a pipe or an eventfd
 /// fails with `EMFILE`. Binding a socket and listening fail with `EADDRINUSE`.
 ///
-/// `f` must expect each of its operations to fail. The schedules are those of
-/// [`cancel_everywhere`].
+/// `f` must expect each of its operations to fail, except for those of its [`set_up`]. The schedules
+/// are those of [`cancel_everywhere`].
 ///
 /// # Panics
 /// Panics if a run fails, with the message that [`test`](super::test()) would have, and the number
@@ -82,6 +83,40 @@ pub fn cancel_everywhere(f: impl Fn() + Send + Sync) {
 #[track_caller]
 pub fn fault_everywhere(f: impl Fn() + Send + Sync) {
     each_place(f, |plan, number| plan.fault = number, |record| record.struck.is_some());
+}
+
+/// Calls `f`, which sets up a test. Until it returns, [`fault_everywhere`] lets no I/O operation of
+/// the simulation fail, and counts none. That holds for the operations of all tasks and hosts, so
+/// the set-up may use a server that runs already.
+///
+/// Other faults do strike: those that are drawn, and those of [links](super::link()).
+/// [`cancel_everywhere`] cancels the calls of a set-up, too, unless they are inside a
+/// [`shield`](crate::shield). Outside of a simulation, this only calls `f`.
+///
+/// # Cancellation
+/// This is a cancellation point only if `f` has one.
+///
+/// # Examples
+/// ```
+/// use ecru::{fs, sim};
+///
+/// /// Moves the counter on by one. If it fails, the counter has its old value or the next one.
+/// fn count() -> std::io::Result<()> {
+///     let old: u32 = fs::read_to_string("counter")?.parse().unwrap();
+///     fs::write("counter.new", (old + 1).to_string())?;
+///     fs::rename("counter.new", "counter")
+/// }
+///
+/// sim::fault_everywhere(|| {
+///     sim::set_up(|| fs::write("counter", "7")).expect("this write does not fail");
+///     let counted = count();
+///     let counter = sim::set_up(|| fs::read_to_string("counter")).unwrap();
+///     assert_eq!(counter, if counted.is_ok() { "8" } else { "7" });
+/// });
+/// ```
+pub fn set_up<T>(f: impl FnOnce() -> T) -> T {
+    let _without_fault = Course::here().map(|course| course.world.without_fault());
+    f()
 }
 
 /// Runs `f` as it is, and then with each place, for each seed.

@@ -30,7 +30,7 @@
 //! | [`test()`] | with 16 seeds, or those that the environment names: the body of a test |
 //! | [`explore()`] | with any seeds and any [`Strategy`], or in all interleavings |
 //! | [`cancel_everywhere`] | with a cancellation at each place of the run in turn |
-//! | [`fault_everywhere`] | with an error of each I/O operation in turn |
+//! | [`fault_everywhere`] | with an error of each I/O operation in turn, but for those of its [`set_up`] |
 //!
 //! [`Simulation::test`] and [`Simulation::explore`] do the same as the functions, in simulations
 //! with a network, faults and limits of the caller's choice.
@@ -126,7 +126,7 @@ mod toy;
 mod trace;
 mod turns;
 
-pub use everywhere::{cancel_everywhere, fault_everywhere};
+pub use everywhere::{cancel_everywhere, fault_everywhere, set_up};
 pub use explore::{Found, explore};
 pub use failure::Failure;
 pub use faults::Faults;

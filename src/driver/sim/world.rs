@@ -56,6 +56,8 @@ struct WorldState {
     operations: u64,
     /// The operation that fails, counted from 1.
     failing: Option<u64>,
+    /// How many [`WithoutFault`]s there are. Meanwhile, operations are not counted.
+    without_fault: u32,
     /// How that operation has failed.
     has_failed: Option<Trouble>,
 }
@@ -143,6 +145,7 @@ impl World {
             here: || HostId::ROOT,
             operations: 0,
             failing: None,
+            without_fault: 0,
             has_failed: None,
         };
         let state = SpinLock::new(state);
@@ -211,6 +214,12 @@ impl World {
     /// Chooses the I/O operation that fails, counted from 1.
     pub(crate) fn fail_operation(&self, number: Option<u64>) {
         self.state().failing = number;
+    }
+
+    /// Counts no operation until the result is dropped, so that none is the one that fails.
+    pub(crate) fn without_fault(self: &Arc<World>) -> WithoutFault {
+        self.state().without_fault += 1;
+        WithoutFault(Arc::clone(self))
     }
 
     /// Returns how the operation has failed that was chosen to fail, or `None` if it has not.
@@ -383,9 +392,22 @@ impl World {
     }
 }
 
+/// While it exists, the world [counts no operation](World::without_fault).
+#[derive(Debug)]
+pub(crate) struct WithoutFault(Arc<World>);
+
+impl Drop for WithoutFault {
+    fn drop(&mut self) {
+        self.0.state().without_fault -= 1;
+    }
+}
+
 impl WorldState {
     /// Counts an operation, which fails if it is the one that is to fail.
     fn operate(&mut self, trouble: Trouble) -> Outcome<()> {
+        if self.without_fault > 0 {
+            return Ok(());
+        }
         self.operations += 1;
         if self.failing != Some(self.operations) {
             return Ok(());

@@ -174,3 +174,51 @@ fn sim_366_a_listener_that_must_be_there() {
     });
     assert!(text.contains("I/O operation 2 failed with EADDRINUSE"), "{text}");
 }
+
+/// - given: a program whose set-up starts a server on a host, stores a file by way of it, and panics
+///   or has a set-up inside
+/// - when: `fault_everywhere` runs it
+/// - then: no operation of the set-up fails, on any host; each one after it fails once for each seed
+#[test]
+fn sim_415_the_set_up_of_a_test_does_not_fail() {
+    use ecru::net::{TcpListener, TcpStream};
+    use std::io::{Read, Write};
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+    static FAILED: AtomicU32 = AtomicU32::new(0);
+    let store = |address: std::net::IpAddr| -> std::io::Result<()> {
+        let mut stream = TcpStream::connect((address, 80))?;
+        stream.write_all(b"stored")?;
+        stream.shutdown(std::net::Shutdown::Write)?;
+        stream.read_to_string(&mut String::new()).map(drop)
+    };
+    sim::fault_everywhere(|| {
+        RUNS.fetch_add(1, Relaxed);
+        let server = sim::set_up(|| {
+            let server = sim::host("server", || {
+                TcpListener::bind("0.0.0.0:80")?.serve(10, |mut stream, _| {
+                    let mut text = String::new();
+                    stream.read_to_string(&mut text)?;
+                    ecru::fs::write("file", text)
+                })
+            });
+            sim::settle();
+            // It ends with its closure, also if that panics.
+            let inner = || sim::set_up(|| -> () { std::panic::resume_unwind(Box::new("inner")) });
+            assert!(std::panic::catch_unwind(inner).is_err());
+            store(server.addr()).unwrap();
+            ecru::fs::write("own", "1").unwrap();
+            server
+        });
+        drop(server);
+        // One operation that may fail.
+        if ecru::fs::read_to_string("own").is_err() {
+            FAILED.fetch_add(1, Relaxed);
+        }
+        let left = sim::set_up(|| ecru::fs::read_to_string("own"));
+        assert_eq!(left.unwrap(), "1");
+    });
+    // For each seed, one operation fails at least. Some runs are repeated.
+    let (runs, failed) = (RUNS.load(Relaxed), FAILED.load(Relaxed));
+    assert!(failed >= 4 && runs >= 8 + failed, "{failed} of {runs}");
+    assert_eq!(sim::set_up(|| 7), 7, "outside of a simulation");
+}
