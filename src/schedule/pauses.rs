@@ -36,9 +36,9 @@ pub struct Pauses {
 }
 
 impl Pauses {
-    pub(super) fn new(first: Duration, growth: Growth, max_runs: u32) -> Pauses {
-        // There is one pause less than runs. `max_runs` of 0 means that there is no limit.
-        Pauses { next: first, growth, left: max_runs.checked_sub(1) }
+    pub(super) fn new(first: Duration, growth: Growth, max_runs: Option<u32>) -> Pauses {
+        // There is one pause less than runs, of which there is one at least.
+        Pauses { next: first, growth, left: max_runs.map(|runs| runs - 1) }
     }
 }
 

@@ -30,13 +30,13 @@ use crate::time;
 pub struct Schedule {
     first: Duration,
     growth: Growth,
-    max_runs: u32,
+    max_runs: Option<u32>,
     jitter: Jitter,
 }
 
 impl Schedule {
     pub(super) fn new(first: Duration, growth: Growth) -> Schedule {
-        Schedule { first, growth, max_runs: 0, jitter: Jitter::None }
+        Schedule { first, growth, max_runs: None, jitter: Jitter::None }
     }
 
     /// Creates a schedule with the same pause each time. The pause lies between the end of one run
@@ -129,10 +129,29 @@ impl Schedule {
         self
     }
 
-    /// Sets the maximum number of runs, including the first one. The default is 0, which means that
-    /// there is no limit.
-    pub fn max_runs(mut self, runs: u32) -> Schedule {
-        self.max_runs = runs;
+    /// Sets the maximum number of runs, including the first one. `None`, the default, sets no limit.
+    ///
+    /// # Panics
+    /// Panics if the number is 0, because the first run is always made.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::Schedule;
+    /// use std::time::Duration;
+    ///
+    /// let twice = Schedule::every(Duration::from_millis(1)).max_runs(2);
+    /// assert_eq!(twice.pauses().count(), 1);
+    /// // A limit that a program's settings may have.
+    /// let limit: Option<u32> = None;
+    /// assert_eq!(twice.max_runs(limit).pauses().take(9).count(), 9);
+    /// ```
+    #[track_caller]
+    pub fn max_runs(mut self, runs: impl Into<Option<u32>>) -> Schedule {
+        self.max_runs = runs.into();
+        assert!(
+            self.max_runs != Some(0),
+            "a schedule of 0 runs has no first run; pass at least 1, or `None` for no limit"
+        );
         self
     }
 
@@ -143,7 +162,7 @@ impl Schedule {
     }
 
     /// Returns the pauses between the runs, before jitter. Their number is
-    /// [`max_runs`](Schedule::max_runs) minus one. If `max_runs` is 0, the iterator has no end.
+    /// [`max_runs`](Schedule::max_runs) minus one. Without a limit, the iterator has no end.
     #[must_use]
     pub fn pauses(&self) -> Pauses {
         Pauses::new(self.first, self.growth.clone(), self.max_runs)
