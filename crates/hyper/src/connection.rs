@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::future::poll_fn;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
@@ -29,6 +29,7 @@ use tower_service::Service;
 use crate::EcruTimer;
 use crate::RequestBody;
 use crate::call::{Calls, Peer};
+use crate::pieces;
 use crate::protocols::Protocols;
 use crate::transport::Transport;
 use crate::watch::{Clock, Limits, Watch};
@@ -242,7 +243,7 @@ impl Course<'_> {
                 // The panic hook has reported a panic of the service.
                 match catch_unwind(AssertUnwindSafe(|| connection.as_mut().poll(cx))) {
                     Ok(Poll::Ready(result)) => {
-                        return Poll::Ready(result.map_err(io::Error::other));
+                        return Poll::Ready(result.map_err(failed));
                     }
                     Ok(Poll::Pending) => {}
                     Err(_) => return Poll::Ready(Err(panicked())),
@@ -262,6 +263,22 @@ impl Course<'_> {
         })
         .await
     }
+}
+
+/// Returns the error of a connection, whose kind tells a client that has left or speaks no HTTP from a
+/// service that fails.
+fn failed(error: hyper::Error) -> io::Error {
+    let kind = if error.is_user() {
+        // The service may have failed because another connection was reset.
+        ErrorKind::Other
+    } else if error.is_incomplete_message() {
+        ErrorKind::UnexpectedEof
+    } else if error.is_parse() {
+        ErrorKind::InvalidData
+    } else {
+        pieces::kind(&error).unwrap_or(ErrorKind::Other)
+    };
+    io::Error::new(kind, error)
 }
 
 fn panicked() -> io::Error {

@@ -240,6 +240,34 @@ impl<'l, S> Serve<'l, S> {
     /// accepted or served for lack of resources. Without one, these errors are dropped. It is called
     /// by the task of a connection, so it must not wait. If it panics, so does [`run`](Serve::run),
     /// once the server has stopped.
+    ///
+    /// | kind | meaning |
+    /// |---|---|
+    /// | `UnexpectedEof`, `ConnectionReset`, `BrokenPipe` | the client has left in the middle of a request, of its response or of a handshake |
+    /// | `TimedOut` | a limit has passed |
+    /// | `InvalidData` | the client does not speak HTTP or TLS, or does not trust the server |
+    /// | `Other` | the service has failed or panicked |
+    ///
+    /// Clients leave all the time, so most servers report only the other kinds. A client that leaves
+    /// between two requests is no error.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::io::{Error, ErrorKind};
+    /// use std::net::SocketAddr;
+    ///
+    /// fn report(error: Error, client: Option<SocketAddr>) {
+    ///     match error.kind() {
+    ///         ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {}
+    ///         _ => eprintln!("{client:?}: {error}"),
+    ///     }
+    /// }
+    ///
+    /// let listener = ecru::net::TcpListener::bind("127.0.0.1:0")?;
+    /// let router: axum::Router = axum::Router::new();
+    /// let _server = ecru_hyper::serve(&listener, router).on_error(report);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn on_error(
         self,
         handler: impl Fn(io::Error, Option<SocketAddr>) + Send + Sync + 'l,

@@ -5,6 +5,7 @@ mod common;
 
 mod attacks;
 mod client;
+mod errors;
 mod handlers;
 mod hostile;
 mod http2;
