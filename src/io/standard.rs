@@ -6,7 +6,7 @@
 //! does not have in memory is read on a thread that may block.
 #![expect(unsafe_code, reason = "borrows fds that stay open")]
 
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut, IsTerminal as _};
 use std::os::fd::{AsFd, BorrowedFd, RawFd};
 
 use crate::driver::request::{AwaitsStandardStreams, FileKind, KindOf, WriteOnce};
@@ -30,7 +30,7 @@ impl Standard {
     pub(super) fn new(number: RawFd) -> Standard {
         let fd = Descriptor::of(&number);
         let mut standard = Standard { fd, manner: Manner::Shared, regular: false };
-        if rustix::termios::isatty(&standard) {
+        if standard.is_terminal() {
             standard.manner = Manner::Terminal;
         } else if let Ok(kind) = request(KindOf { fd: &standard.fd }) {
             standard.regular = matches!(kind, FileKind::RegularFile | FileKind::BlockDevice);
@@ -39,7 +39,7 @@ impl Standard {
     }
 
     pub(super) fn is_terminal(&self) -> bool {
-        rustix::termios::isatty(self)
+        self.as_fd().is_terminal()
     }
 
     /// Returns the descriptor.

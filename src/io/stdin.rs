@@ -3,7 +3,7 @@
 //! A simulated task takes no lock here, as with the [outputs](mod@super::stdout). It needs none,
 //! because the input is at its end there.
 
-use std::io::{self, BufRead, BufReader, IoSliceMut, Lines, Read};
+use std::io::{self, BufRead, BufReader, IoSliceMut, IsTerminal as _, Lines, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::OnceLock;
 
@@ -67,6 +67,17 @@ impl Stdin {
     ///
     /// # Cancellation
     /// This is not a cancellation point.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::io::{BufRead, stdin};
+    ///
+    /// /// Returns the first line that is not empty. No other reader gets the lines before it.
+    /// fn first_line() -> std::io::Result<Option<String>> {
+    ///     let lines = stdin().lock().lines();
+    ///     lines.filter(|line| line.as_ref().is_ok_and(|line| !line.is_empty())).next().transpose()
+    /// }
+    /// ```
     #[must_use]
     pub fn lock(&self) -> StdinLock<'static> {
         StdinLock { inner: are_awaited().then(|| self.inner.lock()) }
@@ -96,7 +107,7 @@ impl Stdin {
     /// Returns whether the stream is a terminal.
     #[must_use]
     pub fn is_terminal(&self) -> bool {
-        rustix::termios::isatty(self)
+        self.as_fd().is_terminal()
     }
 }
 
