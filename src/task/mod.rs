@@ -18,13 +18,13 @@
 //! | [`select!`], [`select_biased!`] and [`Select`], without a plain `default` | yes |
 //! | calls of [channels] that wait, such as `send`, [`reserve`], `recv`, [`recv_many`] | yes |
 //! | iterators over receivers | yes: they end, or yield the cancellation |
-//! | `join` and `join_timeout` of [`JoinHandle`] and [`SharedHandle`] | yes, of the caller |
+//! | `join`, `join_timeout` and `join_deadline` of [`JoinHandle`] and [`SharedHandle`] | yes, of the caller |
 //! | [`JoinSet::join_next`], [`join_all`], [`try_join_all`] | yes, of the caller |
 //! | [`zip`], [`first_ok_keep`] | yes, of the caller |
 //! | [`first_ok`] | yes, until the first success; the wait for the other tasks is not |
 //! | [`Scope::start`], [`TryScope::start`] | yes |
 //! | the end of [`scope`] and [`try_scope`], [`join!`], and the functions of [`par`] | no |
-//! | [`timeout`], [`cancel_scope`], [`shield`], [`on_cancel`] | no; the calls inside may be |
+//! | [`timeout`], [`cancel_scope`], [`shield`] and their variants, [`on_cancel`] | no; the calls inside may be |
 //! | [`Mutex::lock`], [`RwLock::read`], [`RwLock::write`], and the `.._owned` forms | no |
 //! | `lock_cancellable`, `read_cancellable`, `write_cancellable` | yes |
 //! | [`Condvar::wait`] and its variants | yes; taking the lock again is not |
@@ -34,8 +34,9 @@
 //! | [`Watch::update`] | no |
 //! | [`OnceLock`], [`LazyLock`], [`Once`] | no; [`OnceLock::wait_cancellable`] is |
 //! | the locks of [`sync::poison`] | no: std's signatures have no room for the error |
-//! | [`net`]: connecting, accepting, reading, writing, looking names up | yes |
+//! | [`net`]: connecting, accepting, serving, reading, writing, looking names up | yes |
 //! | [`io`]: pipes, the standard streams, [`copy`] and [`copy_bidirectional`] | yes |
+//! | `lock` of the standard streams | no |
 //! | [`fs`] | yes, before the call begins and between the pieces of long transfers |
 //! | [`Child::wait`], [`Child::wait_with_output`], [`Command::output`], [`Command::status`] | yes |
 //! | [`Command::spawn`] | no |
@@ -43,6 +44,8 @@
 //! | the pauses of [`Schedule`] and [`Retry`] | yes; a run decides for itself |
 //! | [`unblock`] | no: its closure is always awaited |
 //! | [`Runtime::run`] | no |
+//! | [`RuntimeHandle::dump`], `metrics`, `find_leaks` and `record_to`, which ask the workers | no |
+//! | `sim::settle` | no |
 //!
 //! A cancellation of the caller also reaches the tasks of scopes inside, and those of [`par`].
 //! `try_..` calls, a select with a plain `default`, [`Receiver::drain`], [`Permit::send`],
@@ -113,6 +116,7 @@
 //! [`Retry`]: crate::Retry
 //! [`unblock`]: crate::unblock
 //! [`Runtime::run`]: crate::Runtime::run
+//! [`RuntimeHandle::dump`]: crate::RuntimeHandle::dump
 //! [`Receiver::drain`]: crate::channel::Receiver::drain
 //! [`Permit::send`]: crate::channel::Permit::send
 //! [`no_suspend`]: crate::no_suspend
