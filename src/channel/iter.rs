@@ -71,6 +71,16 @@ impl<T> Iterator for Iter<'_, T> {
 impl<T> FusedIterator for Iter<'_, T> {}
 
 /// The iterator returned by [`Receiver::try_iter`].
+///
+/// # Examples
+/// ```
+/// let (sender, receiver) = ecru::channel::unbounded();
+/// sender.send(1).unwrap();
+/// sender.send(2).unwrap();
+/// // The sender is still there, and the iterator does not wait for it.
+/// let mut values = receiver.try_iter();
+/// assert_eq!((values.next(), values.next(), values.next()), (Some(1), Some(2), None));
+/// ```
 #[derive(Debug)]
 pub struct TryIter<'a, T> {
     receiver: &'a Receiver<T>,
@@ -107,6 +117,22 @@ impl<T> Iterator for IntoIter<T> {
 impl<T> FusedIterator for IntoIter<T> {}
 
 /// The iterator returned by [`Receiver::results`].
+///
+/// # Examples
+/// ```
+/// use ecru::Cancelled;
+/// use ecru::channel::{self, Receiver};
+///
+/// /// Returns the sum of all numbers, or `Cancelled`. `iter` would return a part of the sum then.
+/// fn sum(numbers: &Receiver<u32>) -> Result<u32, Cancelled> {
+///     numbers.results().sum()
+/// }
+///
+/// let (sender, numbers) = channel::unbounded();
+/// (1..=3).try_for_each(|number| sender.send(number)).unwrap();
+/// drop(sender);
+/// assert_eq!(sum(&numbers), Ok(6));
+/// ```
 #[derive(Debug)]
 pub struct Results<'a, T> {
     receiver: &'a Receiver<T>,

@@ -114,6 +114,20 @@ impl<T> Sender<T> {
     ///
     /// # Cancellation
     /// This is not a cancellation point.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::channel::{self, TrySendError};
+    ///
+    /// let (sender, receiver) = channel::bounded(1);
+    /// let other = sender.clone();
+    /// let permit = sender.try_reserve_owned().unwrap();
+    /// let refused = other.try_reserve_owned();
+    /// let Err(TrySendError::Full(other)) = refused else { panic!("there is no room") };
+    /// permit.send(7).unwrap();
+    /// assert_eq!(receiver.recv(), Ok(7));
+    /// assert!(other.try_reserve_owned().is_ok());
+    /// ```
     pub fn try_reserve_owned(self) -> Result<OwnedPermit<T>, TrySendError<Sender<T>>> {
         match self.try_reserve().map(Permit::into_number) {
             Ok(number) => Ok(OwnedPermit { sender: Some(self), number }),

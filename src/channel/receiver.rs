@@ -98,6 +98,19 @@ impl<T> Receiver<T> {
     ///
     /// # Cancellation
     /// Behaves like `recv`.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::channel::{self, RecvTimeoutError};
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let (sender, receiver) = channel::unbounded();
+    /// sender.send(1).unwrap();
+    /// // The same limit for all that comes.
+    /// let deadline = Instant::now() + Duration::from_millis(1);
+    /// assert_eq!(receiver.recv_deadline(deadline), Ok(1));
+    /// assert_eq!(receiver.recv_deadline(deadline), Err(RecvTimeoutError::Timeout));
+    /// ```
     #[track_caller]
     pub fn recv_deadline(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
         self.channel.recv_until(Some(deadline)).map_err(recv_timeout_error)

@@ -100,6 +100,18 @@ impl<T> Sender<T> {
     ///
     /// # Cancellation
     /// Behaves like `send`.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::channel::{self, SendTimeoutError};
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let (sender, receiver) = channel::bounded(1);
+    /// let deadline = Instant::now() + Duration::from_millis(1);
+    /// assert_eq!(sender.send_deadline(1, deadline), Ok(()));
+    /// assert_eq!(sender.send_deadline(2, deadline), Err(SendTimeoutError::Timeout(2)));
+    /// assert_eq!(receiver.recv(), Ok(1));
+    /// ```
     #[track_caller]
     pub fn send_deadline(&self, value: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
         self.channel.send_until(value, Some(deadline)).map_err(send_timeout_error)

@@ -8,6 +8,24 @@ use crate::scope::{Internals, Joinable};
 /// The iterators of these and [`map`](Iterator::map)ped iterators are accepted, too.
 ///
 /// The trait is sealed.
+///
+/// # Examples
+/// ```
+/// use ecru::combine::Handles;
+///
+/// /// Returns how many of the tasks have returned `true`.
+/// fn count(tasks: impl Handles<Output = bool>) -> usize {
+///     ecru::join_all(tasks).into_iter().filter(|result| *result.as_ref().unwrap()).count()
+/// }
+///
+/// ecru::run(|| {
+///     ecru::scope(|s| {
+///         let tasks: Vec<_> = (0..3).map(|number| s.spawn(move || number > 0)).collect();
+///         assert_eq!(count(&tasks[..2]), 1);
+///         assert_eq!(count([&tasks[2]]), 1);
+///     });
+/// });
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a list of handles of tasks",
     label = "this is not a tuple, an array, a `Vec`, a slice or a mapped iterator of handles",

@@ -79,6 +79,19 @@ pub struct JoinSet<'scope, 'env, T, S = Scope<'scope, 'env>> {
 }
 
 /// A scope to which a [`JoinSet`] can belong.
+///
+/// # Examples
+/// ```
+/// use ecru::JoinSet;
+/// use ecru::combine::AnyScope;
+///
+/// /// Waits until at most `most` tasks of a set of any scope are left.
+/// fn drain<'s, 'env, T: Send, S: AnyScope<'s, 'env>>(set: &JoinSet<'s, 'env, T, S>, most: usize) {
+///     while set.len() > most {
+///         let _ = set.join_next();
+///     }
+/// }
+/// ```
 pub trait AnyScope<'scope, 'env>: sealed::Sealed {}
 impl<'scope, 'env> AnyScope<'scope, 'env> for Scope<'scope, 'env> {}
 impl<'scope, 'env, E> AnyScope<'scope, 'env> for TryScope<'scope, 'env, E> {}

@@ -45,6 +45,26 @@ pub fn zip<Z: Zip>(handles: Z) -> Result<Z::Values, Z::Error> {
 /// The argument of [`zip`]: a tuple of up to 8 handles, or a list.
 ///
 /// The trait is sealed.
+///
+/// # Examples
+/// ```
+/// use ecru::combine::Zip;
+/// use std::io;
+///
+/// /// Reads a name and a size at once. The caller spawns what reads them.
+/// fn describe(parts: impl Zip<Values = (String, u64), Error = io::Error>) -> io::Result<String> {
+///     let (name, size) = ecru::zip(parts)?;
+///     Ok(format!("{name}: {size} bytes"))
+/// }
+///
+/// ecru::run(|| {
+///     ecru::scope(|s| {
+///         let name = s.spawn(|| Ok("readme".to_owned()));
+///         let size = s.spawn(|| Ok(17));
+///         assert_eq!(describe((name, size)).unwrap(), "readme: 17 bytes");
+///     });
+/// });
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be zipped",
     label = "this is not a tuple or a list of handles whose tasks return `Result<_, E>`",

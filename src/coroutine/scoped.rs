@@ -197,6 +197,20 @@ impl<In, Yield, Out> fmt::Debug for ScopedCoroutine<In, Yield, Out> {
 ///
 /// This is only a handle. If it is dropped or forgotten, the generator still ends with that
 /// closure.
+///
+/// # Examples
+/// ```
+/// use ecru::coroutine::{Items, generate};
+///
+/// fn sum(items: Items<'_, u32>) -> u32 {
+///     items.sum()
+/// }
+///
+/// let numbers = [1, 2, 3];
+/// // The generator borrows `numbers`, and the items borrow the generator.
+/// let total = generate(|y| numbers.iter().for_each(|number| y.suspend(*number)), sum);
+/// assert_eq!(total, 6);
+/// ```
 pub struct Items<'c, T> {
     coroutine: &'c ScopedCoroutine<(), T, ()>,
 }

@@ -82,6 +82,24 @@ pub struct Metrics {
 }
 
 /// What the events of a recorder say of a run: about the last 200,000, or as many as it holds.
+///
+/// # Examples
+/// ```
+/// let run = ecru::Runtime::builder().record(1 << 16).build()?;
+/// run.run(|| {
+///     ecru::scope(|s| {
+///         for _ in 0..10 {
+///             s.spawn(|| ecru::yield_now().unwrap());
+///         }
+///     });
+///     let delays = ecru::diag::metrics().delays.expect("there is a recorder");
+///     assert!(delays.ready_to_run.count() >= 10);
+///     for (place, longest) in delays.longest_runs {
+///         println!("a task of {place} ran for {longest:?}");
+///     }
+/// });
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Delays {

@@ -14,6 +14,23 @@ use crate::base::simulated;
 /// release build has no line tables unless its profile says `debug = "line-tables-only"`. Without
 /// them the trace shows no lines, and no functions that the optimizer has inlined into others. It
 /// may then consist of a single call of this library.
+///
+/// # Examples
+/// ```
+/// ecru::run(|| {
+///     ecru::scope(|s| {
+///         let (sender, receiver) = ecru::channel::unbounded::<u32>();
+///         s.builder().name("reader").spawn(move || receiver.recv());
+///         while ecru::diag::metrics().waiting.is_empty() {
+///             ecru::yield_now().unwrap();
+///         }
+///         let tree = ecru::RuntimeHandle::current().dump();
+///         let reader = tree.tasks().find(|task| task.name() == Some("reader")).unwrap();
+///         println!("{}", reader.stack_trace().expect("it waits"));
+///         drop(sender);
+///     });
+/// });
+/// ```
 #[derive(Clone)]
 pub struct StackTrace {
     captured: Arc<Backtrace>,

@@ -86,6 +86,30 @@ pub struct TaskInfo {
 }
 
 /// What a task was doing when its worker was asked.
+///
+/// # Examples
+/// ```
+/// use ecru::diag::TaskState;
+///
+/// ecru::run(|| {
+///     ecru::scope(|s| {
+///         let (sender, receiver) = ecru::channel::unbounded::<u32>();
+///         s.spawn(move || receiver.recv());
+///         while ecru::diag::metrics().waiting.is_empty() {
+///             ecru::yield_now().unwrap();
+///         }
+///         let tree = ecru::RuntimeHandle::current().dump();
+///         for task in tree.tasks() {
+///             match task.state() {
+///                 TaskState::Waiting(wait) => println!("{} waits {}", task.id(), wait.what()),
+///                 TaskState::Ready => println!("{} will continue soon", task.id()),
+///                 other => println!("{}: {other:?}", task.id()),
+///             }
+///         }
+///         drop(sender);
+///     });
+/// });
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 #[expect(clippy::large_enum_variant, reason = "most tasks of a dump wait")]

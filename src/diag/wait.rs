@@ -60,6 +60,29 @@ pub(super) struct Ending {
 
 /// A task or thread that holds what a task waits for: a lock, a permit, or the right to compute a
 /// value.
+///
+/// # Examples
+/// ```
+/// use ecru::diag::TaskState;
+///
+/// ecru::run(|| {
+///     let stock = ecru::sync::Mutex::new(12);
+///     ecru::scope(|s| {
+///         let held = stock.lock();
+///         s.builder().name("buyer").spawn(|| *stock.lock() -= 1);
+///         while ecru::diag::metrics().waiting.is_empty() {
+///             ecru::yield_now().unwrap();
+///         }
+///         let tree = ecru::RuntimeHandle::current().dump();
+///         let buyer = tree.tasks().find(|task| task.name() == Some("buyer")).unwrap();
+///         let TaskState::Waiting(wait) = buyer.state() else { panic!("it waits for the lock") };
+///         for holder in wait.holders() {
+///             println!("{:?} holds the lock since {:?}", holder.task(), holder.at());
+///         }
+///         drop(held);
+///     });
+/// });
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
     task: Option<TaskId>,

@@ -337,6 +337,21 @@ impl File {
     ///
     /// # Cancellation
     /// This is a cancellation point. The call returns the number of bytes that were written.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::fs::File;
+    ///
+    /// # let path = std::env::temp_dir().join(format!("ecru-write-at-{}", std::process::id()));
+    /// let file = File::options().read(true).write(true).create(true).truncate(true).open(&path)?;
+    /// assert_eq!(file.write_at(b"cloth", 7)?, 5);
+    /// assert_eq!(file.write_at(b"undyed ", 0)?, 7);
+    /// let mut text = [0; 12];
+    /// file.read_exact_at(&mut text, 0)?;
+    /// assert_eq!(&text, b"undyed cloth");
+    /// # ecru::fs::remove_file(&path)?;
+    /// # std::io::Result::Ok(())
+    /// ```
     pub fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
         self.handle.write(buf, check_offset(offset)?)
     }

@@ -23,6 +23,25 @@ const LAST_LOOK: Duration = Duration::from_millis(1);
 ///
 /// Every type with an fd implements it by shutdown(2). This covers the TCP and Unix streams of ecru
 /// and of std. Other streams, such as those that encrypt, implement it themselves.
+///
+/// # Examples
+/// ```
+/// use ecru::io::CloseWrite;
+/// use ecru::net::TcpStream;
+/// use std::io;
+///
+/// /// A stream that counts its bytes.
+/// struct Counted {
+///     stream: TcpStream,
+///     written: u64,
+/// }
+///
+/// impl CloseWrite for Counted {
+///     fn close_write(&self) -> io::Result<()> {
+///         self.stream.close_write()
+///     }
+/// }
+/// ```
 pub trait CloseWrite {
     /// Closes the writing side, so that the peer reads the end of the stream.
     ///

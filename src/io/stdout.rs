@@ -312,6 +312,17 @@ macro_rules! writes {
             ///
             /// # Cancellation
             /// This is not a cancellation point.
+            ///
+            /// # Examples
+            /// ```
+            /// use std::io::Write;
+            ///
+            #[doc = concat!("let mut lines = ecru::io::", $what, "().lock();")]
+            /// // No other task writes between them.
+            /// writeln!(lines, "the first line")?;
+            /// writeln!(lines, "the second line")?;
+            /// # Ok::<(), std::io::Error>(())
+            /// ```
             #[must_use]
             pub fn lock(&self) -> $lock<'static> {
                 $lock { turn: Turn::take(self.held), _borrowed: PhantomData }

@@ -25,6 +25,21 @@ pub struct OwnedWriteHalf<S: Split = TcpStream> {
 }
 
 /// A stream that can be split into two halves: [`TcpStream`] or [`UnixStream`].
+///
+/// # Examples
+/// ```
+/// use ecru::net::{OwnedReadHalf, OwnedWriteHalf, Split};
+/// use std::io::{self, Read, Write};
+///
+/// /// Sends back what comes, in both kinds of streams.
+/// fn echo<S: Split>(mut from: OwnedReadHalf<S>, mut to: OwnedWriteHalf<S>) -> io::Result<u64>
+/// where
+///     OwnedReadHalf<S>: Read,
+///     OwnedWriteHalf<S>: Write,
+/// {
+///     io::copy(&mut from, &mut to)
+/// }
+/// ```
 pub trait Split: Sized + sealed::Sealed {
     #[doc(hidden)]
     fn __shut_writing(&self);

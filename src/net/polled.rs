@@ -14,6 +14,9 @@ use crate::driver::{Observer, Sides, Watch};
 use crate::sched;
 
 /// A side of a socket that is waited for.
+///
+/// # Examples
+/// See [`Polled::try_io`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Interest {
     /// Something to read, or a connection to accept.
@@ -34,6 +37,20 @@ impl From<Interest> for crate::driver::Interest {
 /// A socket that can be [polled](Polled).
 ///
 /// The trait is sealed. It is implemented for the sockets of [`net`](crate::net).
+///
+/// # Examples
+/// ```
+/// use ecru::net::{Pollable, Polled, TcpListener};
+///
+/// /// Sockets of any kind, for a program that polls all of them.
+/// fn polled<S: Pollable>(sockets: Vec<S>) -> std::io::Result<Vec<Polled<S>>> {
+///     sockets.into_iter().map(Polled::new).collect()
+/// }
+///
+/// let listeners = polled(vec![TcpListener::bind("127.0.0.1:0")?])?;
+/// assert!(listeners[0].get_ref().local_addr()?.port() > 0);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub trait Pollable: Internals {}
 
 impl<S: Internals> Pollable for S {}

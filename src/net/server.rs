@@ -41,6 +41,21 @@ const LIMIT: usize = 1024;
 
 /// A listener that a [`Server`] can accept from. The trait is sealed: only this library's listeners
 /// implement it.
+///
+/// # Examples
+/// ```
+/// use ecru::net::{Listener, Server, TcpListener};
+/// use std::time::Duration;
+///
+/// /// The settings of all servers of a program, over TCP and over Unix sockets.
+/// fn patient<L: Listener>(server: Server<'_, L>) -> Server<'_, L> {
+///     server.grace(Duration::from_secs(10))
+/// }
+///
+/// let listener = TcpListener::bind("127.0.0.1:0")?;
+/// let _server = patient(listener.server());
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a listener of ecru",
     label = "`TcpListener` and `UnixListener` of `ecru::net` are",

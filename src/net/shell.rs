@@ -188,7 +188,7 @@ macro_rules! time_limits {
 
             /// Limits how long each call that writes or sends may wait. `None`, the default, sets
             /// no limit. See
-            #[doc = concat!("[`set_read_timeout`](", stringify!($name), "::set_read_timeout).")]
+            #[doc = concat!("[`set_read_timeout`](", stringify!($name), "::set_read_timeout) for an example.")]
             ///
             /// # Errors
             /// Returns `InvalidInput` for a limit of zero.

@@ -283,6 +283,9 @@ impl TcpStream {
     ///
     /// # Cancellation
     /// This call does not wait.
+    ///
+    /// # Examples
+    /// See [`set_linger`](TcpStream::set_linger).
     pub fn linger(&self) -> io::Result<Option<Duration>> {
         self.0.option(Linger)
     }

@@ -48,14 +48,43 @@ pub struct Child {
 }
 
 /// The writing end of a [`Child`]'s standard input.
+///
+/// # Examples
+/// ```
+/// use ecru::process::{ChildStdin, ChildStdout, Command, Stdio};
+/// use std::io::{self, Read, Write};
+///
+/// /// Has a program translate a text. It ends when its input does.
+/// fn translate(mut to: ChildStdin, mut from: ChildStdout, text: &str) -> io::Result<String> {
+///     to.write_all(text.as_bytes())?;
+///     drop(to);
+///     let mut answer = String::new();
+///     from.read_to_string(&mut answer)?;
+///     Ok(answer)
+/// }
+///
+/// let mut command = Command::new("tr");
+/// command.args(["a-z", "A-Z"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+/// let mut child = command.spawn()?;
+/// let (to, from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+/// assert_eq!(translate(to, from, "undyed")?, "UNDYED");
+/// assert!(child.wait()?.success());
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct ChildStdin(Stream);
 
 /// The reading end of a [`Child`]'s standard output.
+///
+/// # Examples
+/// See [`ChildStdin`].
 #[derive(Debug)]
 pub struct ChildStdout(Stream);
 
 /// The reading end of a [`Child`]'s standard error.
+///
+/// # Examples
+/// See [`Child`].
 #[derive(Debug)]
 pub struct ChildStderr(Stream);
 
@@ -163,6 +192,17 @@ impl Child {
     /// # Cancellation
     /// This is a cancellation point. What has been read is lost. The process lives on, unless
     /// [`kill_on_drop`](super::Command::kill_on_drop) was set.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::process::{Command, Stdio};
+    ///
+    /// let child = Command::new("echo").arg("undyed").stdout(Stdio::piped()).spawn()?;
+    /// let output = child.wait_with_output()?;
+    /// assert!(output.status.success());
+    /// assert_eq!(output.stdout, b"undyed\n");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn wait_with_output(mut self) -> io::Result<Output> {
         drop(self.stdin.take());
         let (stdout, stderr) = (self.stdout.take(), self.stderr.take());

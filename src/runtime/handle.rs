@@ -102,6 +102,18 @@ impl RuntimeHandle {
     ///
     /// # Cancellation
     /// Cancellation has the same effect as in [`Scope::spawn_future`](crate::Scope::spawn_future).
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = ecru::Runtime::builder().build()?;
+    /// let handle = runtime.handle();
+    /// runtime.run(|| {
+    ///     let task = handle.spawn_future(async { 6 * 7 }).unwrap();
+    ///     assert_eq!(task.join().unwrap(), 42);
+    /// });
+    /// assert!(handle.spawn_future(async {}).is_err(), "the run is over");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[track_caller]
     pub fn spawn_future<F>(&self, future: F) -> Result<JoinHandle<'static, F::Output>, NotRunning>
     where

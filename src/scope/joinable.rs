@@ -14,6 +14,16 @@ use crate::task::Header;
 ///
 /// The trait is sealed. It is implemented for [`JoinHandle`], [`SharedHandle`] and references to
 /// them.
+///
+/// # Examples
+/// ```
+/// use ecru::combine::Joinable;
+///
+/// /// Returns the sum of two tasks' results, whatever handles the caller has of them.
+/// fn sum(one: impl Joinable<Output = u32>, other: impl Joinable<Output = u32>) -> u32 {
+///     ecru::join_all((one, other)).into_iter().map(|result| result.unwrap()).sum()
+/// }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not the handle of a task",
     label = "this is not a `JoinHandle`, a `SharedHandle`, or a reference to one",

@@ -114,6 +114,22 @@ impl<T: Clone + Sync> SharedHandle<'_, T> {
     ///
     /// # Cancellation
     /// The same as for [`join`](SharedHandle::join).
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::{Duration, Instant};
+    ///
+    /// ecru::run(|| {
+    ///     ecru::scope(|s| {
+    ///         let (sender, receiver) = ecru::channel::unbounded();
+    ///         let answer = s.spawn(move || receiver.recv().unwrap()).shared();
+    ///         assert!(answer.join_timeout(Duration::from_millis(1)).is_none());
+    ///         sender.send(42).unwrap();
+    ///         let limit = Instant::now() + Duration::from_secs(60);
+    ///         assert_eq!(answer.join_deadline(limit).unwrap().unwrap(), 42);
+    ///     });
+    /// });
+    /// ```
     #[track_caller]
     pub fn join_timeout(&self, timeout: Duration) -> Option<Result<T, JoinError>> {
         self.join_until(clock::now().checked_add(timeout))

@@ -120,6 +120,19 @@ fn course(call: &str) -> Rc<Course> {
 }
 
 /// Returns the link between two hosts.
+///
+/// # Examples
+/// ```
+/// use ecru::sim::{self, Simulation};
+/// use std::time::Duration;
+///
+/// let report = Simulation::new(1).run(|| {
+///     let (shop, bank) = (sim::host("shop", || Ok(())), sim::host("bank", || Ok(())));
+///     let slow = Duration::from_millis(80)..=Duration::from_millis(200);
+///     sim::link(&shop, &bank).latency(slow).loss(0.1).bandwidth(64_000);
+/// });
+/// report.unwrap();
+/// ```
 #[must_use]
 pub fn link(a: &Host, b: &Host) -> LinkHandle {
     LinkHandle { one: a.clone(), other: b.clone() }
@@ -243,6 +256,22 @@ pub fn partition(one: &[&Host], other: &[&Host]) {
 ///
 /// # Panics
 /// Panics outside of the simulation in which the hosts were made.
+///
+/// # Examples
+/// ```
+/// use ecru::sim::{self, Simulation};
+/// use std::time::Duration;
+///
+/// let report = Simulation::new(1).run(|| {
+///     let (ann, bob) = (sim::host("ann", || Ok(())), sim::host("bob", || Ok(())));
+///     // What ann sends is lost, and what bob sends arrives.
+///     sim::partition_one_way(&ann, &bob);
+///     ecru::sleep(Duration::from_secs(5))?;
+///     sim::heal();
+///     Ok::<_, ecru::Cancelled>(())
+/// });
+/// report.unwrap().unwrap();
+/// ```
 #[track_caller]
 pub fn partition_one_way(from: &Host, to: &Host) {
     to.course();
@@ -254,6 +283,9 @@ pub fn partition_one_way(from: &Host, to: &Host) {
 ///
 /// # Panics
 /// Panics outside of a simulation.
+///
+/// # Examples
+/// See [`partition`] and [`partition_one_way`].
 #[track_caller]
 pub fn heal() {
     course("sim::heal").world.network(|network, ctx| network.heal(ctx));
@@ -266,6 +298,26 @@ pub fn heal() {
 ///
 /// # Panics
 /// Panics outside of a simulation.
+///
+/// # Examples
+/// ```
+/// use ecru::net::{TcpListener, TcpStream};
+/// use ecru::sim::{self, Link, Simulation};
+/// use std::io::Read;
+///
+/// let report = Simulation::new(7).network(Link::default().loss(1.0)).run(|| {
+///     let server = sim::host("server", || {
+///         let listener = TcpListener::bind("0.0.0.0:80")?;
+///         listener.accept().map(drop)
+///     });
+///     // Nothing arrives. After the faults, the client gets through.
+///     sim::calm();
+///     let mut stream = TcpStream::connect((server.addr(), 80))?;
+///     assert_eq!(stream.read(&mut [0])?, 0);
+///     Ok::<_, std::io::Error>(())
+/// });
+/// report.unwrap().unwrap();
+/// ```
 #[track_caller]
 pub fn calm() {
     let course = course("sim::calm");

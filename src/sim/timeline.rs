@@ -51,6 +51,16 @@ pub struct Timeline {
 }
 
 /// An event of a [`Timeline`].
+///
+/// # Examples
+/// ```
+/// use ecru::sim::{self, Simulation};
+///
+/// let report = Simulation::new(1).run(|| sim::note("the order was stored"));
+/// let timeline = report.timeline();
+/// let event = timeline.events().find(|event| event.text.contains("stored")).unwrap();
+/// assert_eq!((&*event.host, event.at.as_secs()), ("root", 0));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TimelineEvent {

@@ -197,6 +197,25 @@ impl Condvar {
     ///
     /// # Cancellation
     /// This is a cancellation point, like `wait_while`.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::sync::{Condvar, Mutex};
+    /// use std::time::Duration;
+    ///
+    /// let (jobs, changed) = (Mutex::new(vec![7]), Condvar::new());
+    /// ecru::run(|| {
+    ///     let limit = Duration::from_millis(1);
+    ///     let mut guard = jobs.lock();
+    ///     let result = changed.wait_timeout_while(&mut guard, limit, |jobs| jobs.is_empty())?;
+    ///     assert!(!result.timed_out());
+    ///     assert_eq!(guard.pop(), Some(7));
+    ///     let result = changed.wait_timeout_while(&mut guard, limit, |jobs| jobs.is_empty())?;
+    ///     assert!(result.timed_out());
+    ///     Ok::<_, ecru::Cancelled>(())
+    /// })?;
+    /// # Ok::<_, ecru::Cancelled>(())
+    /// ```
     #[track_caller]
     pub fn wait_timeout_while<T: ?Sized>(
         &self,

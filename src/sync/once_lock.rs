@@ -317,6 +317,21 @@ impl<T> OnceLock<T> {
     ///
     /// # Cancellation
     /// This is a cancellation point. A cancelled wait loses nothing.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::sync::OnceLock;
+    /// use std::time::Duration;
+    ///
+    /// let settings: OnceLock<u32> = OnceLock::new();
+    /// ecru::run(|| {
+    ///     // The limit ends the wait.
+    ///     let wait = || settings.wait_cancellable().map(|settings| *settings);
+    ///     assert!(ecru::timeout(Duration::from_millis(1), wait).is_err());
+    ///     settings.set(7).unwrap();
+    ///     assert_eq!(settings.wait_cancellable(), Ok(&7));
+    /// });
+    /// ```
     #[track_caller]
     pub fn wait_cancellable(&self) -> Result<&T, Cancelled> {
         task::begin_wait()?;

@@ -51,6 +51,16 @@ macro_rules! owned {
             ///
             /// # Cancellation
             /// This is not a cancellation point.
+            ///
+            /// # Examples
+            /// ```
+            #[doc = concat!("use ecru::sync::", stringify!($lock), ";")]
+            /// use std::sync::Arc;
+            ///
+            #[doc = concat!("let number = Arc::new(", stringify!($lock), "::new(6));")]
+            #[doc = concat!("let guard = Arc::clone(&number).", stringify!($trying), "().unwrap();")]
+            /// assert_eq!(*guard, 6);
+            /// ```
             #[track_caller]
             pub fn $trying(self: Arc<Self>) -> Result<$owned<T>, TryLockError> {
                 let _ = ManuallyDrop::new(self.$try_locking()?);

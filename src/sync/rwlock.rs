@@ -397,6 +397,27 @@ impl<T: ?Sized> RwLock<T> {
     /// # Cancellation
     /// This is a cancellation point, even if the lock is free. If the lock was handed over before
     /// the cancellation, the call returns the guard.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::sync::RwLock;
+    /// use std::time::Duration;
+    ///
+    /// ecru::run(|| {
+    ///     let price = RwLock::new(4);
+    ///     assert_eq!(*price.read_cancellable()?, 4);
+    ///     *price.write_cancellable()? += 1;
+    ///     let held = price.write();
+    ///     // The limit ends the wait for the lock, which `read` would not notice.
+    ///     let read = || price.read_cancellable().map(|price| *price);
+    ///     assert!(ecru::timeout(Duration::from_millis(1), read).is_err());
+    ///     assert!(price.try_read().is_err());
+    ///     drop(held);
+    ///     assert_eq!(*price.try_read().unwrap(), 5);
+    ///     Ok::<_, ecru::Cancelled>(())
+    /// })?;
+    /// # Ok::<_, ecru::Cancelled>(())
+    /// ```
     #[inline]
     #[track_caller]
     pub fn read_cancellable(&self) -> Result<RwLockReadGuard<'_, T>, Cancelled> {

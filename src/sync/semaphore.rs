@@ -159,6 +159,15 @@ impl Semaphore {
     ///
     /// # Cancellation
     /// This is not a cancellation point.
+    ///
+    /// # Examples
+    /// ```
+    /// let permits = ecru::sync::Semaphore::new(3);
+    /// let two = permits.try_acquire_many(2).unwrap();
+    /// assert!(permits.try_acquire_many(2).is_err());
+    /// drop(two);
+    /// assert!(permits.try_acquire_many(3).is_ok());
+    /// ```
     #[track_caller]
     pub fn try_acquire_many(&self, count: usize) -> Result<Permit, TryAcquireError> {
         match self.permits.try_acquire(count) {

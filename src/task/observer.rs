@@ -28,6 +28,9 @@ use super::switch_hook::{self, guarded};
 use crate::base::report;
 
 /// A task as a [`TaskObserver`] sees it.
+///
+/// # Examples
+/// See [`TaskObserver`].
 #[derive(Clone, Copy, Debug)]
 pub struct ObservedTask<'t> {
     id: TaskId,
@@ -61,6 +64,9 @@ impl<'t> ObservedTask<'t> {
 }
 
 /// How a task has ended.
+///
+/// # Examples
+/// See [`TaskObserver`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ending {

@@ -45,6 +45,9 @@ use crate::base::sync::{StaticPtr, StaticU64};
 use crate::park;
 
 /// The reason why a thread stops running a task's code: see [`SwitchHook::leave`].
+///
+/// # Examples
+/// See [`SwitchHook`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaveReason {
     /// The task waits, yields, or runs another task in its place. It goes on later, on the same

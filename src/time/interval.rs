@@ -26,6 +26,26 @@ struct Inner {
 
 /// What becomes of the ticks that were missed because a tick was taken late: see
 /// [`Interval::missed`].
+///
+/// # Examples
+/// ```
+/// use ecru::Source;
+/// use ecru::time::{self, Missed};
+/// use std::time::{Duration, Instant};
+///
+/// let period = Duration::from_millis(10);
+/// let second = |missed| {
+///     let ticks = time::interval(period).missed(missed);
+///     let start = ticks.wait().unwrap();
+///     // Three periods are lost.
+///     std::thread::sleep(3 * period + period / 2);
+///     ticks.wait().unwrap();
+///     ticks.wait().unwrap() - start
+/// };
+/// // The ticks that were missed come at once, or after the late one.
+/// assert_eq!(second(Missed::Burst), 2 * period);
+/// assert!(second(Missed::Delay) >= 4 * period);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Missed {
     /// They are made up for: ticks come without a pause until none is missing.

@@ -66,6 +66,31 @@ impl<T: Wire> Queue<T> {
     ///
     /// # Cancellation
     /// This is a cancellation point. All of the jobs may have been stored all the same.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru_fleet::{Fleet, Queue, SendError};
+    ///
+    /// /// Sends all orders or none, and each of them once.
+    /// fn order_all(orders: &Queue<u32>, loaves: Vec<u32>) -> std::io::Result<()> {
+    ///     let mut sent = orders.send_all(loaves);
+    ///     while let Err(SendError::Unknown { job, id }) = sent {
+    ///         sent = orders.send_all_again(&id, job);
+    ///     }
+    ///     sent?;
+    ///     Ok(())
+    /// }
+    ///
+    /// ecru::run(|| {
+    ///     ecru::scope(|s| {
+    ///         let orders = Fleet::local(s).queue::<u32>("orders").open()?;
+    ///         order_all(&orders, vec![1, 2, 3])?;
+    ///         assert_eq!(orders.stats()?.queued, 3);
+    ///         Ok::<(), std::io::Error>(())
+    ///     })
+    /// })?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn send_all_again(
         &self,
         batch: &JobId,

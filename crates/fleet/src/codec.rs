@@ -20,6 +20,39 @@ const VERSION: u32 = 1;
 /// `#[serde(default)]`. What cannot be read goes to the dead, also if reading it panics. What has
 /// another `v` was sent by another release of this crate: it is handed out again after a pause,
 /// and goes to the dead after as many attempts as the queue permits.
+///
+/// # Examples
+/// ```
+/// use ecru_fleet::{Fleet, Queue, Wire};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct Resize {
+///     image: u64,
+///     width: u32,
+///     // The release before this one did not have it.
+///     #[serde(default)]
+///     quality: u8,
+/// }
+///
+/// /// Works for the jobs of any queue.
+/// fn send_all<T: Wire>(queue: &Queue<T>, jobs: Vec<T>) -> std::io::Result<()> {
+///     for job in jobs {
+///         queue.send(job)?;
+///     }
+///     Ok(())
+/// }
+///
+/// ecru::run(|| {
+///     ecru::scope(|s| {
+///         let resizes = Fleet::local(s).queue::<Resize>("resizes").open()?;
+///         send_all(&resizes, vec![Resize { image: 7, width: 640, quality: 80 }])?;
+///         assert_eq!(resizes.stats()?.queued, 1);
+///         Ok::<(), std::io::Error>(())
+///     })
+/// })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub trait Wire: Serialize + DeserializeOwned + Send + 'static {}
 
 impl<T: Serialize + DeserializeOwned + Send + 'static> Wire for T {}

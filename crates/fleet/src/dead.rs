@@ -17,6 +17,33 @@ const AHEAD: usize = 16;
 
 /// A job that has failed too often, or was [buried](crate::Job::bury). Dropping it leaves it where
 /// it is.
+///
+/// # Examples
+/// ```
+/// use ecru_fleet::Fleet;
+///
+/// ecru::run(|| {
+///     ecru::scope(|s| {
+///         let orders = Fleet::local(s).queue::<u32>("orders").open()?;
+///         for loaves in [0, 12] {
+///             orders.send(loaves)?;
+///             orders.jobs(1)?.recv()?.bury("the oven is broken")?;
+///         }
+///         // It has been repaired.
+///         for dead in orders.dead()? {
+///             assert_eq!((dead.reason(), dead.attempts()), ("the oven is broken", 1));
+///             match dead.job() {
+///                 Some(0) | None => dead.discard()?,
+///                 Some(_) => dead.revive()?,
+///             }
+///         }
+///         let stats = orders.stats()?;
+///         assert_eq!((stats.queued, stats.dead), (1, 0));
+///         Ok::<(), std::io::Error>(())
+///     })
+/// })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub struct Dead<T> {
     job: Option<T>,
     id: JobId,

@@ -104,6 +104,24 @@ impl<'scope> Fleet<'scope> {
     ///
     /// # Cancellation
     /// This is a cancellation point. A cancelled attempt leaves nothing behind.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::io::ErrorKind;
+    /// use std::time::Duration;
+    ///
+    /// use ecru_fleet::Fleet;
+    /// use ecru_nats::Options;
+    ///
+    /// ecru::run(|| {
+    ///     ecru::scope(|s| {
+    ///         let options = Options::new().connect_timeout(Duration::from_secs(2)).token("hush");
+    ///         // Nothing listens there.
+    ///         let error = Fleet::connect_with(s, "nats://127.0.0.1:1", options).unwrap_err();
+    ///         assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+    ///     });
+    /// });
+    /// ```
     pub fn connect_with(
         s: &'scope impl Daemons<'scope>,
         urls: &str,

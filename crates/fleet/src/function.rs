@@ -138,6 +138,36 @@ impl<A, R> fmt::Debug for FunctionBuilder<'_, A, R> {
 ///
 /// A call is a job with a result. It runs at least once, and has one result: that of the run that
 /// ended first.
+///
+/// # Examples
+/// ```
+/// use ecru_fleet::{CallError, Fleet, JobError, Progress};
+///
+/// ecru::run(|| {
+///     ecru::scope(|s| {
+///         let divide = Fleet::local(s).function("divide", |(a, b): (u32, u32), run| {
+///             run.progress(&Progress::new(1, 2));
+///             match a.checked_div(b) {
+///                 Some(quotient) => Ok(quotient),
+///                 // Another attempt would fail, too.
+///                 None => Err(JobError::Fatal("the divisor is 0".into())),
+///             }
+///         });
+///         let divide = divide.open()?;
+///         let worker = divide.clone();
+///         s.spawn_daemon(move || worker.serve(16));
+///
+///         assert_eq!(divide.call((42, 2))?, 21);
+///         assert!(matches!(divide.call((1, 0)), Err(CallError::Failed { .. })));
+///         assert_eq!(divide.stats()?.queued, 0);
+///         for (id, progress) in divide.progress()? {
+///             println!("{id}: {progress:?}");
+///         }
+///         Ok::<(), std::io::Error>(())
+///     })
+/// })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub struct Function<'scope, A, R> {
     pub(crate) queue: Queue<A>,
     pub(crate) results: Arc<dyn EngineResults>,

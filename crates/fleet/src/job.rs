@@ -197,6 +197,28 @@ impl<T> Job<T> {
     ///
     /// # Cancellation
     /// This is not a cancellation point. The wait ends when the lease does.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use ecru_fleet::Fleet;
+    ///
+    /// ecru::run(|| {
+    ///     ecru::scope(|s| {
+    ///         let mails = Fleet::local(s).queue::<String>("mails").open()?;
+    ///         mails.send("ann".to_owned())?;
+    ///         let jobs = mails.jobs(1)?;
+    ///         // The mail server is busy.
+    ///         jobs.recv()?.retry_after(Duration::from_millis(1))?;
+    ///         let again = jobs.recv()?;
+    ///         assert_eq!(again.attempt(), 2);
+    ///         again.done()?;
+    ///         Ok::<(), std::io::Error>(())
+    ///     })
+    /// })?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn retry_after(self, d: Duration) -> Result<(), Unsettled<T>> {
         let pause = self.guard.queue.pause(d);
         self.guard.settle(self.value, How::Retry(pause))
@@ -211,6 +233,22 @@ impl<T> Job<T> {
     ///
     /// # Cancellation
     /// This is not a cancellation point. The wait ends when the lease does.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru_fleet::Fleet;
+    ///
+    /// ecru::run(|| {
+    ///     ecru::scope(|s| {
+    ///         let mails = Fleet::local(s).queue::<String>("mails").open()?;
+    ///         mails.send("nobody".to_owned())?;
+    ///         mails.jobs(1)?.recv()?.bury("there is no such user")?;
+    ///         assert_eq!(mails.dead()?.recv()?.reason(), "there is no such user");
+    ///         Ok::<(), std::io::Error>(())
+    ///     })
+    /// })?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn bury(self, why: &str) -> Result<(), Unsettled<T>> {
         // The attempt has its number from then on. If it is lost, this is seen again.
         let _ = self.guard.held.begin();

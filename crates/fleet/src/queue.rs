@@ -392,6 +392,32 @@ impl<T: Wire> Queue<T> {
     ///
     /// # Cancellation
     /// This is a cancellation point. The job may have been stored all the same.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru_fleet::{Fleet, Queue, SendError};
+    ///
+    /// /// Sends an order once, also if the servers are away for a while.
+    /// fn order(orders: &Queue<u32>, loaves: u32) -> std::io::Result<()> {
+    ///     let mut sent = orders.send(loaves);
+    ///     // It may have been stored. The id tells the servers that it is the same job.
+    ///     while let Err(SendError::Unknown { job, id }) = sent {
+    ///         sent = orders.send_again(&id, job);
+    ///     }
+    ///     sent?;
+    ///     Ok(())
+    /// }
+    ///
+    /// ecru::run(|| {
+    ///     ecru::scope(|s| {
+    ///         let orders = Fleet::local(s).queue::<u32>("orders").open()?;
+    ///         order(&orders, 12)?;
+    ///         assert_eq!(orders.stats()?.queued, 1);
+    ///         Ok::<(), std::io::Error>(())
+    ///     })
+    /// })?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn send_again(&self, id: &JobId, job: T) -> Result<Sent, SendError<T>> {
         let mut terms = self.terms(Duration::ZERO);
         if let Some(first) = id.priority() {
@@ -487,6 +513,23 @@ impl<T: Wire> Queue<T> {
     ///
     /// # Cancellation
     /// This is a cancellation point. The job may have been cancelled all the same.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru_fleet::{Fleet, Sent};
+    ///
+    /// ecru::run(|| {
+    ///     ecru::scope(|s| {
+    ///         let reports = Fleet::local(s).queue::<String>("reports").open()?;
+    ///         let sent = reports.send("daily".to_owned())?;
+    ///         let Sent::New(id) = sent else { unreachable!("it has no key") };
+    ///         assert!(reports.cancel(&id)?);
+    ///         assert!(!reports.cancel(&id)?, "it is not there any more");
+    ///         Ok::<(), std::io::Error>(())
+    ///     })
+    /// })?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn cancel(&self, id: &JobId) -> io::Result<bool> {
         self.shared.engine()?.cancel(&id.token())
     }

@@ -8,6 +8,31 @@ use crate::id::JobId;
 use crate::progress::Progress;
 
 /// One run of a function's body.
+///
+/// # Examples
+/// ```
+/// use ecru_fleet::{Fleet, Progress};
+///
+/// ecru::run(|| {
+///     ecru::scope(|s| {
+///         let sum = Fleet::local(s).function("sum", |numbers: Vec<u64>, run| {
+///             let (mut sum, all) = (0, numbers.len() as u64);
+///             for (done, number) in (0..).zip(numbers) {
+///                 run.progress(&Progress::new(done, all));
+///                 sum += number;
+///             }
+///             println!("attempt {} of {} has ended", run.attempt(), run.id());
+///             Ok(sum)
+///         });
+///         let sum = sum.open()?;
+///         let worker = sum.clone();
+///         s.spawn_daemon(move || worker.serve(1));
+///         assert_eq!(sum.call(vec![20, 22])?, 42);
+///         Ok::<(), std::io::Error>(())
+///     })
+/// })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Run {
     pub(crate) id: JobId,

@@ -7,6 +7,26 @@ use crate::engine::{Changes, QueueSpec, Rate};
 
 /// Settings of a queue that are to be changed: see [`Queue::update`](crate::Queue::update). What is
 /// not named stays as it is.
+///
+/// # Examples
+/// ```
+/// use std::time::Duration;
+///
+/// use ecru_fleet::{Fleet, Update};
+///
+/// ecru::run(|| {
+///     ecru::scope(|s| {
+///         let fleet = Fleet::local(s);
+///         fleet.on_warning(|change| println!("{change}"));
+///         let mills = fleet.queue::<u32>("mills").limit(5).open()?;
+///         // All processes that take jobs are told.
+///         mills.update(Update::new().limit(2).rate(100, Duration::from_secs(60)))?;
+///         mills.update(Update::new().no_limit().no_rate())?;
+///         Ok::<(), std::io::Error>(())
+///     })
+/// })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 #[must_use = "it is applied by `Queue::update`"]
 pub struct Update(pub(crate) Changes);

@@ -21,6 +21,18 @@ use ecru::sync::Semaphore;
 use crate::broadcast_errors::{BroadcastRecvError, BroadcastTryRecvError};
 
 /// The treatment of receivers that lack the oldest value of a full [`broadcast`].
+///
+/// # Examples
+/// ```
+/// use ecru_flow::{BroadcastRecvError, SlowReceivers, broadcast_with};
+///
+/// let (sender, prices) = broadcast_with(1, SlowReceivers::Disconnect);
+/// sender.send(17).unwrap();
+/// sender.send(18).unwrap();
+/// // The receiver has missed 17, and its subscription has ended.
+/// assert_eq!(prices.recv(), Err(BroadcastRecvError::Lagged(1)));
+/// assert_eq!(prices.recv(), Err(BroadcastRecvError::Disconnected));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SlowReceivers {
     /// The oldest value is dropped. A receiver that lacks it gets

@@ -10,6 +10,31 @@ use crate::mailbox::Mailbox;
 use crate::pending::{Event, PendingSends, next_event};
 
 /// The treatment of the other inputs while at least one is soloed.
+///
+/// # Examples
+/// ```
+/// use ecru::channel;
+/// use ecru_flow::{Mixer, SoloMode};
+///
+/// ecru::run(|| {
+///     let (out, heard) = channel::unbounded();
+///     let mixer = Mixer::new(out);
+///     let (voice, voices) = channel::unbounded();
+///     let (other, others) = channel::unbounded();
+///     mixer.add(others.clone());
+///     mixer.solo(&voices, true);
+///     mixer.solo_mode(SoloMode::Pause);
+///     ecru::scope(|s| {
+///         s.spawn(|| mixer.run().unwrap());
+///         other.send("kept for later").unwrap();
+///         voice.send("first").unwrap();
+///         assert_eq!(heard.recv(), Ok("first"));
+///         mixer.solo(&voices, false);
+///         assert_eq!(heard.recv(), Ok("kept for later"));
+///         mixer.close();
+///     });
+/// });
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SoloMode {
     /// Their values are received and dropped.

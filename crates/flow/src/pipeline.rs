@@ -25,6 +25,30 @@ use ecru::{PanicPayload, TryScope, try_scope};
 use crate::calls::{in_hand, next};
 
 /// The handler of panics that happen while a value is processed: [`NoHandler`], or a closure.
+///
+/// # Examples
+/// ```
+/// use ecru::channel;
+/// use ecru_flow::{OnPanic, from_iter, pipeline};
+///
+/// /// Halves even numbers with two tasks. The caller says what becomes of the others.
+/// fn halves(handler: impl OnPanic<u32> + Fn(ecru::PanicPayload) -> Option<u32>) -> Vec<u32> {
+///     let (sender, halves) = channel::unbounded();
+///     pipeline(2, |number: u32| {
+///         assert!(number % 2 == 0, "{number} is odd");
+///         [number / 2]
+///     })
+///     .on_panic(handler)
+///     .run(from_iter([2, 3, 4]), sender)
+///     .unwrap();
+///     halves.iter().collect()
+/// }
+///
+/// ecru::run(|| {
+///     assert_eq!(halves(|_| Some(0)), [1, 0, 2]);
+///     assert_eq!(halves(|_| None), [1, 2]);
+/// });
+/// ```
 pub trait OnPanic<U>: Sync {
     /// Returns an output that is sent instead, if any, or resumes the panic.
     #[doc(hidden)]
@@ -32,6 +56,23 @@ pub trait OnPanic<U>: Sync {
 }
 
 /// The default handler, with which a panic ends the call.
+///
+/// # Examples
+/// ```
+/// use ecru::channel::{Receiver, SendError, Sender};
+/// use ecru_flow::{NoHandler, Pipeline};
+///
+/// /// The type of a pipeline without a handler ends with `NoHandler`, which may be left out.
+/// type Lengths = Pipeline<fn(&'static str) -> [usize; 1], NoHandler>;
+///
+/// fn lengths(
+///     pipeline: &Lengths,
+///     words: Receiver<&'static str>,
+///     lengths: Sender<usize>,
+/// ) -> Result<(), SendError<Option<usize>>> {
+///     pipeline.run(words, lengths)
+/// }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct NoHandler;
 
@@ -56,6 +97,24 @@ pub struct Pipeline<F, H = NoHandler> {
 }
 
 /// A pipeline without an order, which [`pipeline_unordered`] returns.
+///
+/// # Examples
+/// ```
+/// use ecru::channel;
+/// use ecru_flow::{from_iter, pipeline_unordered};
+///
+/// ecru::run(|| {
+///     let squares = pipeline_unordered(4, |n: u32| [n * n]);
+///     // It may run again and again.
+///     for numbers in [1..=3, 4..=6] {
+///         let (sender, found) = channel::unbounded();
+///         squares.run(from_iter(numbers.clone()), sender).unwrap();
+///         let mut found: Vec<_> = found.iter().collect();
+///         found.sort();
+///         assert_eq!(found, numbers.map(|n| n * n).collect::<Vec<_>>());
+///     }
+/// });
+/// ```
 #[must_use = "it does nothing before `run`"]
 pub struct PipelineUnordered<F, H = NoHandler> {
     inner: Pipeline<F, H>,

@@ -206,6 +206,23 @@ impl RateLimiter {
     ///
     /// # Cancellation
     /// This is a cancellation point. A cancelled call has taken no permit.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru_flow::RateLimiter;
+    /// use std::time::Duration;
+    ///
+    /// ecru::run(|| {
+    ///     // A megabyte at once, and a thousand bytes a millisecond.
+    ///     let bytes = RateLimiter::token_bucket(1_000, Duration::from_millis(1), 1_000_000);
+    ///     for block in [vec![0; 1_000], vec![0; 64_000]] {
+    ///         bytes.acquire_many(block.len() as u32)?;
+    ///         println!("{} bytes are sent", block.len());
+    ///     }
+    ///     Ok::<_, ecru::Cancelled>(())
+    /// })?;
+    /// # Ok::<_, ecru::Cancelled>(())
+    /// ```
     #[track_caller]
     pub fn acquire_many(&self, permits: u32) -> Result<(), Cancelled> {
         self.refuse(permits);

@@ -86,6 +86,23 @@ impl<'a, E: Send> Supervisor<'a, E> {
     ///
     /// # Cancellation
     /// This is a cancellation point. The children are cancelled and awaited, and not started again.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru_flow::{Failure, SuperviseError, supervise};
+    /// use std::time::Duration;
+    ///
+    /// ecru::run(|| {
+    ///     let supervisor = supervise(2, Duration::from_secs(60))
+    ///         .child("reader", || Err("the disk is full"))
+    ///         .child("server", || Ok(ecru::sleep(Duration::from_secs(3600)).unwrap_or_default()));
+    ///     // Two restarts do not help. The other child is cancelled.
+    ///     let error = supervisor.run().unwrap_err();
+    ///     let SuperviseError::Escalated { child, failure } = error else { panic!("{error}") };
+    ///     assert_eq!(child, "reader");
+    ///     assert!(matches!(failure, Failure::Failed("the disk is full")));
+    /// });
+    /// ```
     #[track_caller]
     pub fn run(self) -> Result<(), SuperviseError<E>> {
         let Supervisor { max_restarts, period, children } = self;
@@ -154,6 +171,22 @@ impl<E> fmt::Debug for Supervisor<'_, E> {
 }
 
 /// The failure of a supervised child.
+///
+/// # Examples
+/// ```
+/// use ecru_flow::{Failure, SuperviseError, supervise};
+/// use std::time::Duration;
+///
+/// fn is_a_bug(error: &SuperviseError<std::io::Error>) -> bool {
+///     matches!(error, SuperviseError::Escalated { failure: Failure::Panicked(_), .. })
+/// }
+///
+/// ecru::run(|| {
+///     let supervisor = supervise(0, Duration::from_secs(1))
+///         .child("file", || std::fs::read_to_string("/no/such/file").map(drop));
+///     assert!(!is_a_bug(&supervisor.run().unwrap_err()));
+/// });
+/// ```
 #[derive(Debug)]
 pub enum Failure<E> {
     /// It returned this error.

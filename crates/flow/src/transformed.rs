@@ -25,6 +25,21 @@ use crate::transform::Transform;
 
 /// The sending end of a [`transformed`] channel. When its last clone is dropped, the channel is
 /// closed.
+///
+/// # Examples
+/// ```
+/// use ecru::channel::TrySendError;
+/// use ecru_flow::{Transform, transform, transformed};
+///
+/// ecru::run(|| {
+///     let (words, lengths) = transformed(1, transform::values().map(|word: &str| word.len()));
+///     words.send("one").unwrap();
+///     assert_eq!(words.try_send("three"), Err(TrySendError::Full("three")));
+///     assert_eq!(lengths.recv(), Ok(3));
+///     words.close();
+///     assert!(words.send("four").unwrap_err().is_disconnected());
+/// });
+/// ```
 pub struct TransformSender<X: Transform> {
     shared: Arc<Shared<X>>,
 }

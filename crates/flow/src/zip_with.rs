@@ -9,6 +9,23 @@ use ecru::channel::{Receiver, RecvError, TryRecvError};
 use ecru::source::{self, Source};
 
 /// A receiver, by value or by reference.
+///
+/// # Examples
+/// ```
+/// use ecru::channel::{Receiver, unbounded};
+/// use ecru_flow::IntoReceiver;
+///
+/// /// Takes a receiver, or a reference to one, whose caller keeps it.
+/// fn first<R: IntoReceiver>(receiver: R) -> Option<R::Item> {
+///     receiver.into_receiver().try_recv().ok()
+/// }
+///
+/// let (sender, numbers): (_, Receiver<u32>) = unbounded();
+/// sender.send(1).unwrap();
+/// sender.send(2).unwrap();
+/// assert_eq!(first(&numbers), Some(1));
+/// assert_eq!(first(numbers), Some(2));
+/// ```
 pub trait IntoReceiver {
     /// The type of the values.
     type Item;
@@ -35,6 +52,19 @@ impl<T> IntoReceiver for &Receiver<T> {
 
 /// Receivers that [`zip_with`] can read in lockstep. The rows of tuples of up to eight receivers
 /// are tuples. The rows of vectors and arrays are vectors.
+///
+/// # Examples
+/// ```
+/// use ecru_flow::{from_iter, zip_with};
+///
+/// ecru::run(|| {
+///     // A tuple has channels of different types, and an array any number of one type.
+///     let rows = zip_with((from_iter([1, 2]), from_iter(["one", "two"])), |(n, word)| (word, n));
+///     assert_eq!(rows.collect::<Vec<_>>(), [("one", 1), ("two", 2)]);
+///     let sums = zip_with([from_iter([1, 2]), from_iter([10, 20])], |row| row[0] + row[1]);
+///     assert_eq!(sums.collect::<Vec<_>>(), [11, 22]);
+/// });
+/// ```
 pub trait Lockstep {
     /// One value of each receiver.
     type Row;

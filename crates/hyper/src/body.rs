@@ -73,6 +73,20 @@ impl RequestBody {
     ///
     /// # Cancellation
     /// This is a cancellation point. What has come is lost.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru_hyper::RequestBody;
+    /// use http_body_util::Full;
+    /// use hyper::body::Bytes;
+    /// use hyper::{Request, Response};
+    /// use std::io;
+    ///
+    /// fn echo(request: Request<RequestBody>) -> io::Result<Response<Full<Bytes>>> {
+    ///     Ok(Response::new(Full::from(request.into_body().bytes()?)))
+    /// }
+    /// let _service = ecru_hyper::direct(echo);
+    /// ```
     pub fn bytes(mut self) -> io::Result<Bytes> {
         pieces::all(&mut self)
     }

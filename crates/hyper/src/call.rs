@@ -24,6 +24,17 @@ pub(crate) struct Calls<S> {
 
 /// The address of the client that has sent a request, among the request's extensions: see
 /// [`Serve::peers`](crate::Serve::peers). Behind a proxy, it is the proxy's.
+///
+/// # Examples
+/// ```
+/// use ecru_hyper::{Peer, RequestBody};
+/// use hyper::Request;
+///
+/// /// A key for a limit of each client's requests.
+/// fn key(request: &Request<RequestBody>) -> Option<std::net::IpAddr> {
+///     request.extensions().get::<Peer>().map(|Peer(address)| address.ip())
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Peer(pub SocketAddr);
 

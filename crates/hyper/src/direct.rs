@@ -107,6 +107,9 @@ impl<F> fmt::Debug for Handler<F> {
 }
 
 /// A service that calls a plain function: see [`direct`].
+///
+/// # Examples
+/// See [`serve`](crate::serve).
 pub struct Direct<F> {
     handler: Arc<F>,
 }
@@ -205,6 +208,9 @@ where
 
 /// The response of a [`Handler`] service, which is ready when its task has ended. Dropping it
 /// cancels the task.
+///
+/// # Examples
+/// See [`handler`].
 #[must_use = "dropping it cancels the handler"]
 pub struct Handled<T>(Handling<T, Infallible>);
 

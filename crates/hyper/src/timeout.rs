@@ -54,6 +54,9 @@ impl<S> Layer<S> for TimeoutLayer {
 }
 
 /// A service with a time limit: see [`TimeoutLayer`].
+///
+/// # Examples
+/// See [`TimeoutLayer`].
 #[derive(Clone, Copy, Debug)]
 pub struct Timeout<S> {
     inner: S,

@@ -57,6 +57,9 @@ impl Upgrading {
     ///
     /// # Cancellation
     /// This is a cancellation point. If it is cancelled, the connection is closed.
+    ///
+    /// # Examples
+    /// See [`upgrade`].
     #[track_caller]
     pub fn wait(self) -> io::Result<Upgraded> {
         let upgraded = ecru::block_on(self.0)?.map_err(io::Error::other)?;
@@ -85,6 +88,9 @@ impl Upgrading {
 
 /// A stream that was a connection of HTTP, returned by [`Upgrading::wait`]. Its reads and writes
 /// wait in direct style.
+///
+/// # Examples
+/// See [`upgrade`].
 pub struct Upgraded {
     /// What the client has sent already.
     ahead: io::Cursor<Vec<u8>>,

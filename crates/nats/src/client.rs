@@ -36,6 +36,45 @@ use ecru::Daemons;
 /// JetStream's acknowledgements tell of each message. A login that
 /// is refused counts as a failed attempt, so the client tries again: see
 /// [`Options::max_reconnects`] and [`Client::events`].
+///
+/// # Examples
+/// ```
+/// use std::time::Duration;
+///
+/// use ecru_nats::{Client, Error, Message};
+///
+/// /// Asks the mill for flour, and says what it is for.
+/// fn grind(client: &Client) -> Result<String, Error> {
+///     let question = Message::new("mill.grind", "rye").with_header("For", "bread")?;
+///     let answer = client.request_message(&question)?.timeout(Duration::from_secs(2)).get()?;
+///     Ok(String::from_utf8_lossy(answer.payload()).into_owned())
+/// }
+///
+/// /// Tells everything that listens, and waits until the server knows.
+/// fn announce(client: &Client) -> Result<(), Error> {
+///     client.publish("bakery.open", "")?;
+///     client.publish_message(&Message::new("bakery.bread", "rye").with_reply("bakery.orders"))?;
+///     client.flush()
+/// }
+///
+/// /// Answers questions until the client ends.
+/// fn serve(client: &Client) -> Result<(), Error> {
+///     for question in &client.subscribe("mill.*")? {
+///         if let Some(reply) = question.reply() {
+///             client.publish(reply, "ground")?;
+///         }
+///     }
+///     Ok(())
+/// }
+///
+/// ecru::run(|| {
+///     ecru::scope(|s| {
+///         // Nothing listens there.
+///         let error = Client::connect(s, "nats://127.0.0.1:1").unwrap_err();
+///         assert_eq!(error.kind(), ecru_nats::ErrorKind::Connect);
+///     });
+/// });
+/// ```
 pub struct Client {
     shared: Arc<Shared>,
     /// How many losses this handle has reported.
@@ -50,6 +89,23 @@ impl Clone for Client {
 }
 
 /// What happened to a connection. See [`Client::events`].
+///
+/// # Examples
+/// ```
+/// use ecru_nats::{Client, Event};
+///
+/// /// Reports what happens to the connection, until the client ends.
+/// fn watch(client: &Client) {
+///     for event in &client.events() {
+///         match event {
+///             Event::Connected { server } => println!("connected to {server}"),
+///             Event::Disconnected { server, why } => println!("lost {server}: {why}"),
+///             Event::SlowConsumer { subject } => println!("messages of {subject} are dropped"),
+///             other => println!("{other:?}"),
+///         }
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
@@ -175,6 +231,18 @@ impl Client {
     ///
     /// # Cancellation
     /// Behaves like [`publish`](Client::publish).
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru_nats::{Client, Error};
+    ///
+    /// /// Asks two services at once.
+    /// fn ask(client: &Client) -> Result<usize, Error> {
+    ///     let price = client.request("mill.price", "rye")?;
+    ///     let stock = client.request("mill.stock", "rye")?;
+    ///     Ok(price.get()?.payload().len() + stock.get()?.payload().len())
+    /// }
+    /// ```
     pub fn request(&self, subject: &str, payload: impl Into<Bytes>) -> Result<Request, Error> {
         self.request_message(&Message::new(subject, payload))
     }

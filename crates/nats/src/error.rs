@@ -7,6 +7,20 @@ use std::io;
 use ecru::{Cancelled, Elapsed};
 
 /// What kind of failure an [`Error`] is.
+///
+/// # Examples
+/// ```
+/// use ecru_nats::{Client, Error, ErrorKind};
+///
+/// /// Returns `None` if there is no such service.
+/// fn ask(client: &Client, service: &str) -> Result<Option<usize>, Error> {
+///     match client.request(service, "")?.get() {
+///         Ok(answer) => Ok(Some(answer.payload().len())),
+///         Err(error) if error.kind() == ErrorKind::NoResponders => Ok(None),
+///         Err(error) => Err(error),
+///     }
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {

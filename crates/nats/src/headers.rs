@@ -106,6 +106,18 @@ impl fmt::Debug for Headers {
 }
 
 /// The status that a server sends in place of a message, for instance `503`: no responders.
+///
+/// # Examples
+/// ```
+/// use ecru_nats::{Client, Error};
+///
+/// /// Returns whether a service has answered. The server answers 503 if there is none.
+/// fn is_there(client: &Client, service: &str) -> Result<bool, Error> {
+///     let answers = client.request_many(service, "")?;
+///     let refuses = |status: &ecru_nats::Status| status.code() == 503;
+///     Ok(answers.recv().is_ok_and(|answer| !answer.status().is_some_and(refuses)))
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     pub(crate) code: u16,

@@ -17,6 +17,28 @@ use crate::message::{Message, Text};
 ///
 /// The time limit of [`Options::request_timeout`](crate::Options::request_timeout) begins when the
 /// request is queued.
+///
+/// # Examples
+/// ```
+/// use std::time::Duration;
+///
+/// use ecru::Source;
+/// use ecru::source;
+/// use ecru_nats::{Client, Error};
+///
+/// /// Asks two mills. The answer of the first one that answers is taken.
+/// fn ask(client: &Client) -> Result<usize, Error> {
+///     let near = client.request("mill.near", "rye")?.timeout(Duration::from_secs(1));
+///     let far = client.request("mill.far", "rye")?;
+///     let answer = source::race([&near, &far]).wait()??;
+///     Ok(answer.payload().len())
+/// }
+///
+/// /// Asks one, and waits for its answer.
+/// fn ask_one(client: &Client) -> Result<usize, Error> {
+///     Ok(client.request("mill.near", "rye")?.get()?.payload().len())
+/// }
+/// ```
 #[must_use = "the answer of a request that is dropped is lost"]
 pub struct Request {
     shared: Arc<Shared>,

@@ -30,6 +30,20 @@ pub struct Subscription {
 }
 
 /// The settings of a subscription. See [`Client::subscription`].
+///
+/// # Examples
+/// ```
+/// use ecru_nats::{Client, Error};
+///
+/// /// One of several workers: each message goes to one member of the group.
+/// fn work(client: &Client) -> Result<(), Error> {
+///     let jobs = client.subscription("jobs.*").queue("bakers").capacity(16).open()?;
+///     for job in &jobs {
+///         println!("{}, and {} were dropped", job.subject(), jobs.dropped());
+///     }
+///     Ok(())
+/// }
+/// ```
 #[derive(Debug)]
 #[must_use = "a subscription begins with `open`"]
 pub struct SubscriptionBuilder<'a> {

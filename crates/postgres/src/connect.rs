@@ -42,6 +42,24 @@ pub fn connect(settings: &str) -> Result<Client, Error> {
 }
 
 /// Settings from which clients are made.
+///
+/// # Examples
+/// ```
+/// use std::time::Duration;
+///
+/// use ecru_postgres::{Connector, Error};
+///
+/// ecru::run(|| {
+///     let mut config: tokio_postgres::Config = "postgres://me@127.0.0.1:1/shop".parse()?;
+///     config.connect_timeout(Duration::from_secs(2)).application_name("till");
+///     let connector = Connector::new(config);
+///     // Nothing listens there. The settings serve for any number of attempts.
+///     assert!(matches!(connector.connect(), Err(Error::Io(_))));
+///     assert!(matches!(connector.connect(), Err(Error::Io(_))));
+///     Ok::<_, Error>(())
+/// })?;
+/// # Ok::<_, ecru_postgres::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Connector {
     config: Config,

@@ -112,6 +112,12 @@ impl Builder {
 ///
 /// # Panics
 /// Panics if the runtime's threads cannot be started.
+///
+/// # Examples
+/// ```
+/// let task = ecru_tokio::handle().spawn(async { 6 * 7 });
+/// assert_eq!(ecru_tokio::wait(task).unwrap().unwrap(), 42);
+/// ```
 #[must_use]
 pub fn handle() -> &'static Handle {
     if let Some(used) = USED.get() {

@@ -57,6 +57,20 @@ pub fn receiver<T>(mut receiver: mpsc::Receiver<T>) -> StreamSource<impl Stream<
 }
 
 /// Makes a source of the receiver of an unbounded channel of tokio's: see [`receiver`].
+///
+/// # Examples
+/// ```
+/// use ecru::Source;
+///
+/// ecru::run(|| {
+///     let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
+///     let numbers = ecru_tokio::unbounded_receiver(receiver);
+///     sender.send(7).unwrap();
+///     assert_eq!(numbers.wait(), Ok(Some(7)));
+///     drop(sender);
+///     assert_eq!(numbers.wait(), Ok(None));
+/// });
+/// ```
 pub fn unbounded_receiver<T>(
     mut receiver: mpsc::UnboundedReceiver<T>,
 ) -> StreamSource<impl Stream<Item = T>> {

@@ -12,6 +12,18 @@ const ADDRESSES_MAX: usize = 16;
 
 /// A resolver that looks up names as [`ecru::net`] does: on a thread that may block, while the task
 /// is parked. In a simulation the names are those of its hosts.
+///
+/// # Examples
+/// ```
+/// use ecru_ureq::{EcruConnector, EcruResolver};
+/// use ureq::Agent;
+/// use ureq::unversioned::transport::Connector as _;
+///
+/// // An agent for HTTP without proxies.
+/// let config = Agent::config_builder().http_status_as_error(false).build();
+/// let agent = Agent::with_parts(config, ().chain(EcruConnector::new()), EcruResolver::new());
+/// ecru::run(|| assert!(agent.get("http://127.0.0.1:1/").call().is_err()));
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EcruResolver {
     _private: (),

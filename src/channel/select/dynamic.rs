@@ -104,6 +104,19 @@ impl<'a> Select<'a> {
     ///
     /// # Cancellation
     /// This is not a cancellation point.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::channel::{self, Select};
+    ///
+    /// let (sender, receiver) = channel::unbounded();
+    /// let mut select = Select::new();
+    /// select.recv(&receiver);
+    /// assert!(select.try_select().is_err(), "nothing has been sent");
+    /// sender.send(7).unwrap();
+    /// let selected = select.try_select().unwrap();
+    /// assert_eq!(selected.recv(&receiver), Ok(7));
+    /// ```
     pub fn try_select(&mut self) -> Result<SelectedOperation<'a>, TrySelectError> {
         let selecting = SelectChoice::new(&self.operations, self.biased);
         at_once(&selecting).map(|(at, token)| self.selected(at, token, false)).ok_or(TrySelectError)
@@ -140,6 +153,23 @@ impl<'a> Select<'a> {
     ///
     /// # Cancellation
     /// Behaves like `select`. A cancelled call without operations returns [`SelectTimeoutError`].
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::channel::{self, Select};
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let (sender, receiver) = channel::bounded::<u32>(1);
+    /// let mut select = Select::new();
+    /// select.recv(&receiver);
+    /// assert!(select.select_timeout(Duration::from_millis(1)).is_err());
+    /// // A limit that several calls share is a point in time.
+    /// assert!(select.select_deadline(Instant::now()).is_err());
+    /// select.send(&sender);
+    /// let selected = select.select_timeout(Duration::from_secs(60)).unwrap();
+    /// assert_eq!(selected.index(), 1);
+    /// selected.send(&sender, 7).unwrap();
+    /// ```
     #[track_caller]
     pub fn select_timeout(
         &mut self,
@@ -235,6 +265,21 @@ impl<'a> Select<'a> {
     ///
     /// # Cancellation
     /// Behaves like `ready`.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::channel::{self, Select};
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let (sender, receiver) = channel::unbounded();
+    /// let mut select = Select::new();
+    /// select.recv(&receiver);
+    /// assert!(select.try_ready().is_err());
+    /// assert!(select.ready_timeout(Duration::from_millis(1)).is_err());
+    /// sender.send(7).unwrap();
+    /// assert_eq!(select.ready_deadline(Instant::now() + Duration::from_secs(60)), Ok(0));
+    /// assert_eq!(receiver.try_recv(), Ok(7));
+    /// ```
     #[track_caller]
     pub fn ready_timeout(&mut self, timeout: Duration) -> Result<usize, ReadyTimeoutError> {
         self.wait_for_ready(clock::now().checked_add(timeout).or_else(far)).ok_or(ReadyTimeoutError)

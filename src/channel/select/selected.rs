@@ -14,6 +14,25 @@ use super::operation::{Operation, SelectToken};
 ///
 /// If it is dropped without having been done, the reservation is released: a value goes back to the
 /// front of its channel, and space or a receiver becomes free again.
+///
+/// # Examples
+/// ```
+/// use ecru::channel::{self, Select};
+///
+/// let (sender, receiver) = channel::bounded(1);
+/// let mut select = Select::new();
+/// let send = select.send(&sender);
+/// let recv = select.recv(&receiver);
+/// for _ in 0..2 {
+///     let selected = select.select();
+///     match selected.index() {
+///         // There is room first, and then a value.
+///         index if index == send => selected.send(&sender, "hello").unwrap(),
+///         index if index == recv => assert_eq!(selected.recv(&receiver), Ok("hello")),
+///         _ => unreachable!("there are two operations"),
+///     }
+/// }
+/// ```
 pub struct SelectedOperation<'a> {
     operation: &'a dyn Operation,
     index: usize,

@@ -8,6 +8,29 @@ use crate::sim::trace::Step;
 /// The first difference between a run and the one that it was to repeat.
 ///
 /// Its text names the turn and the task.
+///
+/// # Examples
+/// ```
+/// use ecru::sim::{Failure, Simulation, Strategy};
+/// use std::sync::atomic::{AtomicBool, Ordering};
+///
+/// // This program is not deterministic: a second run does something else.
+/// let again = AtomicBool::new(false);
+/// let program = || {
+///     ecru::scope(|s| {
+///         s.spawn(|| {
+///             if again.swap(true, Ordering::Relaxed) {
+///                 let _ = ecru::yield_now();
+///             }
+///         });
+///         let _ = ecru::yield_now();
+///     });
+/// };
+/// let trace = Simulation::new(1).run(program).trace;
+/// let report = Simulation::new(1).strategy(Strategy::Replay(trace)).run(program);
+/// let Err(Failure::Diverged(divergence)) = report.result else { panic!("it was the same") };
+/// println!("{divergence}");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Divergence {
     /// The turn, counted from 1.

@@ -167,6 +167,43 @@ impl fmt::Debug for ClientBuilder {
 }
 
 /// An HTTP client, made by [`client`]. Its clones share the connections. It is also a tower service.
+///
+/// # Examples
+/// ```
+/// use std::io;
+/// use std::time::Duration;
+///
+/// use ecru::net::TcpListener;
+/// use ecru_hyper::{Client, RequestBody};
+/// use http_body_util::Full;
+/// use hyper::body::Bytes;
+/// use hyper::{Request, Response};
+///
+/// fn size(request: Request<RequestBody>) -> io::Result<Response<Full<Bytes>>> {
+///     let bytes = request.into_body().bytes()?.len();
+///     Ok(Response::new(Full::from(bytes.to_string())))
+/// }
+///
+/// /// Asks for a page, for at most five seconds.
+/// fn page(client: &Client, url: &str) -> io::Result<Bytes> {
+///     ecru::try_timeout(Duration::from_secs(5), || client.get(url)?.into_body().bytes())
+/// }
+///
+/// ecru::run(|| {
+///     let listener = TcpListener::bind("127.0.0.1:0")?;
+///     let url = format!("http://{}/size", listener.local_addr()?);
+///     ecru::scope(|s| {
+///         s.spawn_daemon(|| ecru_hyper::serve(&listener, ecru_hyper::direct(size)).run());
+///         let client = ecru_hyper::client(s).connect_timeout(Duration::from_secs(2)).build();
+///         assert_eq!(page(&client, &url)?, "0");
+///         let post = Request::post(&url).header("Accept", "text/plain");
+///         let answer = client.send(post.body(Full::<Bytes>::from("hello")).unwrap())?;
+///         assert_eq!(answer.into_body().bytes()?, "5");
+///         Ok(())
+///     })
+/// })
+/// # .map_err(|error: std::io::Error| panic!("{error}")).unwrap();
+/// ```
 #[derive(Clone)]
 pub struct Client {
     inner: legacy::Client<Connector, UnsyncBoxBody<Bytes, BoxError>>,
@@ -262,6 +299,33 @@ where
 }
 
 /// A request in progress, returned by [`Client::request`]. Dropping it gives the request up.
+///
+/// # Examples
+/// ```
+/// use axum::Router;
+/// use axum::extract::State;
+/// use axum::http::StatusCode;
+/// use axum::routing::get;
+/// use ecru_hyper::Client;
+/// use http_body_util::{BodyExt, Empty};
+/// use hyper::Request;
+/// use hyper::body::Bytes;
+///
+/// /// A handler that awaits another service. If its own client leaves, the request is given up.
+/// async fn price(State(client): State<Client>) -> Result<Bytes, StatusCode> {
+///     let request = Request::get("http://prices.example/rye").body(Empty::<Bytes>::new());
+///     let answer = client.request(request.unwrap()).await;
+///     let body = answer.map_err(|_| StatusCode::BAD_GATEWAY)?.into_body();
+///     Ok(body.collect().await.map_err(|_| StatusCode::BAD_GATEWAY)?.to_bytes())
+/// }
+///
+/// ecru::run(|| {
+///     ecru::scope(|s| {
+///         let client = ecru_hyper::client(s).build();
+///         let _router: Router = Router::new().route("/price", get(price)).with_state(client);
+///     });
+/// });
+/// ```
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Requesting {
     answer: legacy::ResponseFuture,

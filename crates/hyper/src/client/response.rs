@@ -37,6 +37,9 @@ impl ResponseBody {
     ///
     /// # Cancellation
     /// This is a cancellation point. What has come is lost.
+    ///
+    /// # Examples
+    /// See [`Client`](crate::Client).
     pub fn bytes(mut self) -> io::Result<Bytes> {
         pieces::all(&mut self)
     }

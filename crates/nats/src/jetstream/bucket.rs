@@ -17,6 +17,21 @@ const WRONG_LAST_SEQUENCE: [u32; 2] = [10071, 10164];
 const OPERATION: &str = "KV-Operation";
 
 /// The configuration of a bucket.
+///
+/// # Examples
+/// ```
+/// use std::time::Duration;
+///
+/// use ecru_nats::jetstream::{BucketConfig, Storage};
+///
+/// // A session's values are kept for an hour, and need not survive the server.
+/// let sessions = BucketConfig {
+///     max_age: Some(Duration::from_secs(3600)),
+///     storage: Storage::Memory,
+///     ..BucketConfig::new("sessions")
+/// };
+/// assert_eq!(sessions.history, 1);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketConfig {
     /// The name.
@@ -60,6 +75,41 @@ pub struct Entry {
 }
 
 /// A key-value bucket. Other clients' buckets of the same name are the same.
+///
+/// # Examples
+/// ```
+/// use ecru_nats::Error;
+/// use ecru_nats::jetstream::{BucketConfig, JetStream};
+///
+/// /// Adds one to a number that several programs count with.
+/// fn count(jetstream: &JetStream, key: &str) -> Result<u64, Error> {
+///     let numbers = jetstream.create_bucket(&BucketConfig::new("numbers"))?;
+///     loop {
+///         let Some(last) = numbers.get(key)? else {
+///             // Another program may have created it first.
+///             if numbers.create(key, "1")?.is_some() {
+///                 return Ok(1);
+///             }
+///             continue;
+///         };
+///         let text = String::from_utf8_lossy(&last.value);
+///         let next = text.parse::<u64>().unwrap_or(0) + 1;
+///         // `None` says that another program has changed it since.
+///         if numbers.update(key, next.to_string(), last.revision)?.is_some() {
+///             return Ok(next);
+///         }
+///     }
+/// }
+///
+/// /// Sets the number, whatever it is, or removes it.
+/// fn set(jetstream: &JetStream, key: &str, number: Option<u64>) -> Result<(), Error> {
+///     let numbers = jetstream.bucket("numbers")?;
+///     match number {
+///         Some(number) => numbers.put(key, number.to_string()).map(drop),
+///         None => numbers.delete(key),
+///     }
+/// }
+/// ```
 #[derive(Clone)]
 pub struct Bucket {
     jetstream: JetStream,

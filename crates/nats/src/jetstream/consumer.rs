@@ -17,6 +17,15 @@ use crate::message::{check_name, check_pattern, check_subject};
 const ROUND_TRIP: Duration = Duration::from_secs(1);
 
 /// How messages are settled.
+///
+/// # Examples
+/// ```
+/// use ecru_nats::jetstream::{AckPolicy, ConsumerConfig};
+///
+/// // The readers of this log settle no messages.
+/// let config = ConsumerConfig { ack_policy: AckPolicy::None, ..ConsumerConfig::new("readers") };
+/// assert_ne!(config.ack_policy, AckPolicy::default());
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -31,6 +40,19 @@ pub enum AckPolicy {
 }
 
 /// Where a new consumer begins.
+///
+/// # Examples
+/// ```
+/// use ecru_nats::jetstream::{ConsumerConfig, DeliverPolicy};
+///
+/// // A consumer that goes on where another program has stopped.
+/// let config = ConsumerConfig {
+///     deliver_policy: DeliverPolicy::ByStartSequence,
+///     start_sequence: Some(17),
+///     ..ConsumerConfig::new("second")
+/// };
+/// assert_eq!(config.start_time, None);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -179,6 +201,30 @@ struct Paused {
 }
 
 /// A consumer of a stream.
+///
+/// # Examples
+/// ```
+/// use std::time::Duration;
+///
+/// use ecru_nats::Error;
+/// use ecru_nats::jetstream::{Consumer, JetStream};
+///
+/// /// Hands nothing out for an hour, or until the pause is ended.
+/// fn lunch(bakers: &Consumer, finished: impl Fn() -> bool) -> Result<(), Error> {
+///     bakers.pause(Duration::from_secs(3600))?;
+///     if finished() {
+///         bakers.resume()?;
+///     }
+///     let info = bakers.info()?;
+///     println!("{} jobs wait, {} are being worked on", info.num_pending, info.num_ack_pending);
+///     Ok(())
+/// }
+///
+/// /// Deletes a consumer that is not needed any more. The messages of a queue stay.
+/// fn dismiss(jetstream: &JetStream) -> Result<(), Error> {
+///     jetstream.consumer("JOBS", "bakers")?.delete()
+/// }
+/// ```
 #[derive(Clone)]
 pub struct Consumer {
     pub(super) jetstream: JetStream,

@@ -14,6 +14,23 @@ use crate::message::Message;
 use crate::request::Request;
 
 /// What happens to a message that was handed out.
+///
+/// # Examples
+/// ```
+/// use std::time::Duration;
+///
+/// use ecru_nats::Error;
+/// use ecru_nats::jetstream::{Ack, Delivery};
+///
+/// /// Settles a job and waits until the server has stored that.
+/// fn settle(job: &Delivery, result: Result<(), String>) -> Result<(), Error> {
+///     match result {
+///         Ok(()) => job.confirm(&Ack::Done),
+///         Err(_) if job.attempt() < 3 => job.confirm(&Ack::Retry(Some(Duration::from_secs(5)))),
+///         Err(why) => job.confirm(&Ack::Terminate(why)),
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ack {
@@ -51,6 +68,38 @@ impl Ack {
 /// [`ack`](Delivery::ack), [`retry`](Delivery::retry), [`in_progress`](Delivery::in_progress) and
 /// [`terminate`](Delivery::terminate) queue what they say. They never wait, and work in a cancelled
 /// task, too. [`confirm`](Delivery::confirm) waits until the server has stored it.
+///
+/// # Examples
+/// ```
+/// use std::time::Duration;
+///
+/// use ecru_nats::Error;
+/// use ecru_nats::jetstream::{Ack, Delivery};
+///
+/// /// Bakes in ten steps, longer than the consumer's `ack_wait`.
+/// fn bake(job: &Delivery, step: impl Fn(&[u8], u32) -> Result<(), String>) -> Result<(), Error> {
+///     if job.attempt() > 5 {
+///         return job.terminate("five attempts have failed");
+///     }
+///     for number in 0..10 {
+///         if step(job.payload(), number).is_err() {
+///             return job.retry(Some(Duration::from_secs(30)));
+///         }
+///         job.in_progress()?;
+///     }
+///     job.ack()
+/// }
+///
+/// /// Settles several jobs, and waits once for all of them.
+/// fn settle_all(jobs: &[Delivery]) -> Result<(), Error> {
+///     let confirming = jobs.iter().map(|job| job.begin_confirm(&Ack::Done));
+///     for request in confirming.collect::<Result<Vec<_>, _>>()? {
+///         // An error here may mean that the server has stored it all the same.
+///         request.get()?;
+///     }
+///     Ok(())
+/// }
+/// ```
 pub struct Delivery {
     pub(super) message: Message,
     pub(super) client: Client,
@@ -199,6 +248,19 @@ impl Delivery {
     ///
     /// # Cancellation
     /// This is a cancellation point. The server may have stored it all the same.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru_nats::Error;
+    /// use ecru_nats::jetstream::{Ack, Delivery};
+    ///
+    /// /// Sends a letter at most once: only after the server has stored that the job is done.
+    /// fn send(job: &Delivery, send: impl FnOnce(&[u8])) -> Result<(), Error> {
+    ///     job.confirm(&Ack::Done)?;
+    ///     send(job.payload());
+    ///     Ok(())
+    /// }
+    /// ```
     pub fn confirm(&self, ack: &Ack) -> Result<(), Error> {
         self.begin_confirm(ack)?.get().map(drop)
     }

@@ -47,6 +47,66 @@ use crate::message::Message;
 use crate::request::Request;
 
 /// JetStream of a connection's account. Clones share the connection.
+///
+/// # Examples
+/// ```
+/// use ecru_nats::jetstream::{BucketConfig, ConsumerConfig, JetStream, Published, StreamConfig};
+/// use ecru_nats::{Error, Message};
+///
+/// /// Creates a queue of jobs, and a consumer that hands them out.
+/// fn set_up(jetstream: &JetStream) -> Result<(), Error> {
+///     let subjects = vec!["jobs.>".to_owned()];
+///     jetstream.create_stream(&StreamConfig { subjects, ..StreamConfig::new("JOBS") })?;
+///     let bakers = jetstream.create_consumer("JOBS", &ConsumerConfig::new("bakers"))?;
+///     assert_eq!(bakers.stream(), "JOBS");
+///
+///     // To change one setting, change it in what the server has.
+///     let mut config = jetstream.stream_info("JOBS")?.config;
+///     config.max_messages_per_subject = Some(1000);
+///     jetstream.update_stream(&config)?;
+///     let mut config = bakers.info()?.config;
+///     config.max_ack_pending = Some(40);
+///     jetstream.update_consumer("JOBS", &config)?;
+///     Ok(())
+/// }
+///
+/// /// Stores an order once, even if it is sent again.
+/// fn order(jetstream: &JetStream, id: &str) -> Result<Published, Error> {
+///     let message = Message::new("jobs.bake", "one loaf").with_header("Nats-Msg-Id", id)?;
+///     jetstream.publish_message(&message)
+/// }
+///
+/// /// Stores many messages without a round trip for each.
+/// fn order_many(jetstream: &JetStream, loaves: usize) -> Result<(), Error> {
+///     let message = Message::new("jobs.bake", "one loaf");
+///     let stored: Result<Vec<_>, _> =
+///         (0..loaves).map(|_| jetstream.begin_publish(&message)).collect();
+///     stored?.into_iter().try_for_each(|publishing| publishing.get().map(drop))
+/// }
+///
+/// /// Looks at messages without a consumer, and removes them.
+/// fn tidy(jetstream: &JetStream) -> Result<(), Error> {
+///     if let Some(first) = jetstream.next_message("JOBS", 1, "jobs.>")? {
+///         println!("the oldest job, {}, is of {}", first.sequence, first.time);
+///         jetstream.delete_message("JOBS", first.sequence)?;
+///         assert_eq!(jetstream.message("JOBS", first.sequence)?, None);
+///     }
+///     if let Some(last) = jetstream.last_message("JOBS", "jobs.bake")? {
+///         // Does not wait: these messages are not needed any more.
+///         jetstream.begin_purge("JOBS", "jobs.bake", last.sequence)?;
+///     }
+///     let deleted = jetstream.purge_stream("JOBS", None)?;
+///     println!("{deleted} messages have been deleted");
+///     jetstream.delete_stream("JOBS")
+/// }
+///
+/// /// Keeps a value by its key, and deletes the bucket with all of its values.
+/// fn remember(jetstream: &JetStream) -> Result<(), Error> {
+///     let prices = jetstream.create_bucket(&BucketConfig::new("prices"))?;
+///     prices.put("rye", "4.20")?;
+///     jetstream.delete_bucket("prices")
+/// }
+/// ```
 #[derive(Clone)]
 pub struct JetStream {
     client: Client,
@@ -157,6 +217,21 @@ impl JetStream {
 /// The settings of a stream or consumer that this client has no names for, for instance metadata and
 /// compression of a stream, or the backoff of a consumer. They come with what a server tells, and
 /// an update sends them back unchanged.
+///
+/// # Examples
+/// ```
+/// use ecru_nats::Error;
+/// use ecru_nats::jetstream::JetStream;
+///
+/// /// Changes one setting. All others stay, also those that have no field here.
+/// fn keep_more(jetstream: &JetStream) -> Result<(), Error> {
+///     let mut config = jetstream.stream_info("JOBS")?.config;
+///     config.max_bytes = Some(1 << 30);
+///     let settings = config.other.clone();
+///     assert_eq!(jetstream.update_stream(&config)?.config.other, settings);
+///     Ok(())
+/// }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct OtherSettings(serde_json::Map<String, serde_json::Value>);

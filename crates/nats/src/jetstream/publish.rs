@@ -32,6 +32,26 @@ pub struct Published {
 }
 
 /// A message that is being stored: a [`Source`] of one `Result<Published, Error>`.
+///
+/// # Examples
+/// ```
+/// use ecru::Source;
+/// use ecru::source;
+/// use ecru_nats::jetstream::{JetStream, Published};
+/// use ecru_nats::{Error, Message};
+///
+/// /// Stores a message in two sites, and returns what the faster one says.
+/// fn store(near: &JetStream, far: &JetStream, message: &Message) -> Result<Published, Error> {
+///     let first = near.begin_publish(message)?;
+///     let second = far.begin_publish(message)?;
+///     source::race([&first, &second]).wait()?
+/// }
+///
+/// /// Waits for one.
+/// fn store_one(jetstream: &JetStream, message: &Message) -> Result<u64, Error> {
+///     Ok(jetstream.begin_publish(message)?.get()?.sequence)
+/// }
+/// ```
 #[must_use = "whether the message was stored is not known"]
 pub struct Publishing {
     jetstream: JetStream,

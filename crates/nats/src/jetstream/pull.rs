@@ -85,6 +85,29 @@ impl Window {
 }
 
 /// The place of a message in the window of its [`Deliveries`]. It is free when this is dropped.
+///
+/// # Examples
+/// ```
+/// use std::collections::VecDeque;
+///
+/// use ecru_nats::Error;
+/// use ecru_nats::jetstream::Consumer;
+///
+/// /// Collects a hundred deliveries. The window bounds those in the channel only, because each
+/// /// delivery that is put aside gives its place back.
+/// fn collect(consumer: &Consumer) -> Result<(), Error> {
+///     let deliveries = consumer.messages(8)?;
+///     let mut aside = VecDeque::new();
+///     for mut delivery in &deliveries {
+///         drop(delivery.take_slot());
+///         aside.push_back(delivery);
+///         if aside.len() == 100 {
+///             break;
+///         }
+///     }
+///     aside.iter().try_for_each(|delivery| delivery.ack())
+/// }
+/// ```
 #[must_use = "the place is free when this is dropped"]
 pub struct Slot(Arc<Window>);
 

@@ -15,6 +15,14 @@ use crate::message::{check_name, check_pattern};
 use crate::wire;
 
 /// How long a stream keeps messages.
+///
+/// # Examples
+/// ```
+/// use ecru_nats::jetstream::{Retention, StreamConfig};
+///
+/// let queue = StreamConfig { retention: Retention::WorkQueue, ..StreamConfig::new("JOBS") };
+/// assert_ne!(queue.retention, Retention::default());
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -29,6 +37,19 @@ pub enum Retention {
 }
 
 /// What happens when a limit of a stream is reached.
+///
+/// # Examples
+/// ```
+/// use ecru_nats::jetstream::{Discard, StreamConfig};
+///
+/// // A full queue refuses new jobs instead of forgetting old ones.
+/// let queue = StreamConfig {
+///     discard: Discard::New,
+///     max_bytes: Some(1 << 30),
+///     ..StreamConfig::new("JOBS")
+/// };
+/// assert_ne!(queue.discard, Discard::default());
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -41,6 +62,14 @@ pub enum Discard {
 }
 
 /// Where a stream is stored.
+///
+/// # Examples
+/// ```
+/// use ecru_nats::jetstream::{Storage, StreamConfig};
+///
+/// let volatile = StreamConfig { storage: Storage::Memory, ..StreamConfig::new("PRICES") };
+/// assert_ne!(volatile.storage, Storage::default());
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
