@@ -5,6 +5,7 @@
 //! check without cases proves nothing.
 
 mod behaviour;
+mod examples_shown;
 mod layers;
 mod outcome;
 mod paths;

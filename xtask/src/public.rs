@@ -5,7 +5,7 @@
 //! change of what users see is a change of a file, and is seen in review.
 //!
 //! It also reads every public page, and fails if one names a layer or an invariant of
-//! `doc/unsafe.md`.
+//! `doc/unsafe.md`, or if an item has no example: see [`examples_shown`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::process::CommandExt as _;
@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use public_api::{Builder, PublicApi};
 use serde_json::Value;
 
+use crate::examples_shown;
 use crate::outcome::Outcome;
 use crate::process::{cargo, run, target_folder};
 use crate::table;
@@ -31,7 +32,9 @@ pub(crate) fn check(root: &Path, tree: &Tree, write: bool) -> Outcome {
             return Outcome { cases, summary: "no package".into(), problems: vec![problem] };
         }
     };
+    let mut lacking = vec![];
     for package in published {
+        lacking.extend(without_example(&folder, package).unwrap_or_else(|problem| vec![problem]));
         match compare(root, &folder, package, write) {
             Ok((items, differences)) => {
                 cases += items;
@@ -45,6 +48,7 @@ pub(crate) fn check(root: &Path, tree: &Tree, write: bool) -> Outcome {
         problems.push("if this is meant: cargo xtask public --write".into());
     }
     problems.extend(for_implementers(&folder, tree).unwrap_or_else(|problem| vec![problem]));
+    problems.extend(lacking);
     Outcome { cases, summary: format!("{cases} public items of {packages} packages"), problems }
 }
 
@@ -110,13 +114,21 @@ fn page(folder: &Path, package: &str) -> PathBuf {
     folder.join(format!("{}.json", package.replace('-', "_")))
 }
 
+/// Reads the JSON of a package.
+fn pages(folder: &Path, package: &str) -> Result<Value, String> {
+    let text = std::fs::read_to_string(page(folder, package)).map_err(|error| error.to_string())?;
+    serde_json::from_str(&text).map_err(|error| error.to_string())
+}
+
+fn without_example(folder: &Path, package: &str) -> Result<Vec<String>, String> {
+    Ok(examples_shown::without_example(&pages(folder, package)?))
+}
+
 /// Returns where the library's public pages have text for implementers.
 fn for_implementers(folder: &Path, tree: &Tree) -> Result<Vec<String>, String> {
     let rows = table::rows(tree.text("doc/unsafe.md")?, &["id", "invariant"]);
     let ids = rows.into_iter().map(|(_, cells)| cells[0]).collect();
-    let text = std::fs::read_to_string(page(folder, "ecru"));
-    let text = text.map_err(|error| error.to_string())?;
-    let pages: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+    let pages = pages(folder, "ecru")?;
     let mut found = vec![];
     for item in pages["index"].as_object().into_iter().flat_map(|index| index.values()) {
         // The page on soundness is for readers who want the arguments.
