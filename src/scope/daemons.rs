@@ -24,7 +24,7 @@ use super::{Scope, TryScope};
 ///     ecru::scope(|s| count(s, &one));
 ///     ecru::try_scope(|s| {
 ///         count(s, &other);
-///         Ok(ecru::sleep(Duration::from_millis(5))?)
+///         std::io::Result::Ok(ecru::sleep(Duration::from_millis(5))?)
 ///     })
 /// })?;
 /// # std::io::Result::Ok(())

@@ -122,11 +122,13 @@ impl Ending {
 /// }
 ///
 /// ecru::task::set_task_observer(&Panics).unwrap();
-/// ecru::run(|| {
+/// // Other workers than this thread would hear of the observer a little later.
+/// ecru::Runtime::builder().workers(1).build()?.run(|| {
 ///     let failed = ecru::spawn(|| std::panic::resume_unwind(Box::new("a fault")));
 ///     assert!(failed.join().is_err());
 /// });
 /// assert_eq!(PANICS.load(Relaxed), 1);
+/// # Ok::<(), std::io::Error>(())
 /// ```
 pub trait TaskObserver: Sync {
     /// Called in the spawner when it has spawned a task, before the task can begin. A task of
