@@ -32,7 +32,8 @@ pub enum ErrorKind {
     Connect,
     /// The server's TLS is missing or its certificate is not trusted.
     Tls,
-    /// The server refused the credentials.
+    /// The server refused the credentials, or does not permit the user to publish to the subject of a
+    /// request. A request that was refused was not processed.
     Authorization,
     /// The server sent something that is not NATS.
     Protocol,
@@ -98,7 +99,11 @@ impl Error {
 
     pub(crate) fn with_code(mut self, code: u32, description: &str) -> Error {
         self.0.code = Some(code);
-        self.0.description = Some(description.to_owned());
+        self.with_words(description)
+    }
+
+    pub(crate) fn with_words(mut self, words: &str) -> Error {
+        self.0.description = Some(words.to_owned());
         self
     }
 
@@ -148,7 +153,7 @@ impl Error {
         self.0.code
     }
 
-    /// Returns JetStream's own words for the error. Some codes stand for several errors, which only
+    /// Returns the server's own words for an error of JetStream or of permissions. Some codes stand for several errors, which only
     /// the words tell apart. For instance, 10077 stands for each limit of a stream.
     #[must_use]
     pub fn description(&self) -> Option<&str> {

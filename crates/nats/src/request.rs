@@ -90,6 +90,7 @@ impl Request {
     ///
     /// # Errors
     /// Returns [`NoResponders`](ErrorKind::NoResponders) if nothing subscribes to the subject,
+    /// [`Authorization`](ErrorKind::Authorization) if the user may not publish to it,
     /// [`TimedOut`](ErrorKind::TimedOut), [`Disconnected`](ErrorKind::Disconnected) if the
     /// connection was lost meanwhile, [`Closed`](ErrorKind::Closed) and
     /// [`Cancelled`](ErrorKind::Cancelled).

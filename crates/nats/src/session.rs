@@ -217,6 +217,11 @@ fn refused(words: &str, shown: &str) -> Error {
     Error::new(kind, format!("the server refused the client: {shown}{advice}"))
 }
 
+/// Returns the subject to which the server says that the user may not publish.
+fn forbidden(words: &str) -> Option<&str> {
+    words.strip_prefix("Permissions Violation for Publish to \"")?.strip_suffix('"')
+}
+
 /// The task that owns the connection, until it is cancelled or gives up.
 pub(crate) fn run(shared: &Shared, servers: Servers, first: Session, generation: u64) {
     let _closing = Closing(shared);
@@ -478,10 +483,13 @@ impl Reader<'_> {
             }
             Frame::Error(words) => {
                 // After an error that ends the connection, the server closes it.
-                let words = auth::quote(&self.shared.options, self.server, &words);
+                let shown = auth::quote(&self.shared.options, self.server, &words);
                 let server = self.server.to_string();
-                self.shared.tell(Event::ServerError { server, words: words.clone() });
-                self.last_words = Some(words);
+                self.shared.tell(Event::ServerError { server, words: shown.clone() });
+                if let Some(subject) = forbidden(&words) {
+                    self.shared.refuse(subject, &self.server.to_string(), &shown);
+                }
+                self.last_words = Some(shown);
             }
         }
     }

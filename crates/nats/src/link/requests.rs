@@ -7,7 +7,7 @@ use ecru::channel::{self, Sender};
 use ecru::sync::Permit;
 
 use super::{Link, Queued, Shared};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::message::{Message, Text};
 use crate::wire;
 
@@ -123,6 +123,23 @@ impl Shared {
     pub(super) fn answer(&self, token: u64, answer: Result<Message, Error>) {
         let Some(pending) = self.link().pending.remove(&token) else { return };
         let _ = pending.answer.try_send(answer);
+    }
+
+    /// Fails the first request to a subject that was sent and has no answer, because the server
+    /// does not permit it. It says so once for each of them, in the order in which they were sent.
+    pub(crate) fn refuse(&self, subject: &str, server: &str, words: &str) {
+        let mut link = self.link();
+        let mut sent = link.pending.range(..link.sent);
+        let found = sent.find(|(_, pending)| pending.subject.as_str() == subject);
+        let Some(token) = found.map(|(token, _)| *token) else { return };
+        let pending = link.pending.remove(&token);
+        drop(link);
+        let Some(pending) = pending else { return };
+        let text = format!(
+            "the user may not publish to {subject}; permit it in the server's configuration"
+        );
+        let error = Error::new(ErrorKind::Authorization, text).with_words(words).at(server);
+        let _ = pending.answer.try_send(Err(error));
     }
 
     /// Returns whether a request that was sent has no answer.

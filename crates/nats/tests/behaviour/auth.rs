@@ -3,9 +3,11 @@
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ecru::net::TcpListener;
-use ecru_nats::{Client, Error, ErrorKind, Options};
+use ecru_nats::jetstream::StreamConfig;
+use ecru_nats::{Client, Error, ErrorKind, Message, Options};
 use rustls::crypto::ring;
 use rustls::{ClientConfig, RootCertStore};
 
@@ -42,6 +44,50 @@ fn nats_30_user_and_password() {
     refused(Options::new().user("mill", "wrong-one"), &address, "wrong-one");
     refused(Options::new(), &format!("nats://mill:wrong-one@{address}"), "wrong-one");
     refused(Options::new(), &address, "wrong-one");
+}
+
+/// - given: a user who may not publish to some subjects
+/// - when: requests and messages of a stream are sent there and elsewhere, several at once
+/// - then: each that is not permitted fails at once with the subject, and the others have answers
+#[test]
+fn nats_38_permissions() {
+    let config = "authorization { users: [
+        { user: a, password: p, permissions: { publish: { deny: [\"no.>\", \"jobs.b\"] } } } ] }";
+    let Some(server) = Server::start(config) else { return };
+    // The time limit of a request would fail the test.
+    let options = Options::new().user("a", "p").request_timeout(Duration::from_secs(3600));
+    ecru::run(|| {
+        ecru::scope(|s| {
+            let client = options.connect(s, &server.address())?;
+            let subjects = ["no.a", "yes.a", "no.b", "no.a"];
+            let begun: Vec<_> =
+                subjects.iter().map(|s| client.request(s, "")).collect::<Result<_, _>>()?;
+            for (subject, request) in subjects.iter().zip(begun) {
+                let error = request.get().unwrap_err();
+                if subject.starts_with("yes") {
+                    assert_eq!(error.kind(), ErrorKind::NoResponders);
+                    continue;
+                }
+                assert_eq!(error.kind(), ErrorKind::Authorization);
+                assert!(error.to_string().contains(&format!("publish to {subject};")), "{error}");
+                assert!(!error.is_outcome_unknown());
+            }
+            let js = client.jetstream();
+            let subjects = vec!["jobs.*".to_owned()];
+            js.create_stream(&StreamConfig { subjects, ..StreamConfig::new("JOBS") })?;
+            let begun: Vec<_> = ["jobs.a", "jobs.b"]
+                .iter()
+                .map(|subject| js.begin_publish(&Message::new(subject, "")))
+                .collect::<Result<_, _>>()?;
+            let kinds: Vec<_> =
+                begun.into_iter().map(|sent| sent.get().map_err(|error| error.kind())).collect();
+            assert!(kinds[0].is_ok(), "{kinds:?}");
+            assert_eq!(kinds[1].as_ref().err(), Some(&ErrorKind::Authorization));
+            assert_eq!(js.stream_info("JOBS")?.state.messages, 1);
+            Ok::<(), Error>(())
+        })
+    })
+    .unwrap();
 }
 
 /// - given: a server that wants a token
