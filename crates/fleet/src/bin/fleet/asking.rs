@@ -1,7 +1,7 @@
 //! Questions to servers, and whether the user may ask them.
 //!
-//! A server does not answer what the user may not ask. It reports an error instead, which is an
-//! event of the client, so each question waits for either.
+//! A server does not answer what the user may not ask. It reports an error instead, with which the
+//! client fails a request. To several answers, and to subscriptions, it is an event of the client.
 
 use std::io;
 use std::time::{Duration, SystemTime};
@@ -50,6 +50,11 @@ impl Asking {
                 wait(&request) -> answer => {
                     return match answer? {
                         Ok(message) => Ok(Answer::Message(message)),
+                        Err(error) if error.kind() == ErrorKind::Authorization => {
+                            // The event has come before.
+                            let words = self.refused(question.subject())?;
+                            Ok(Answer::Forbidden(words.unwrap_or_else(|| error.to_string())))
+                        }
                         Err(error) => refused(error),
                     };
                 },

@@ -7,6 +7,7 @@ use ecru_nats::Message;
 
 use super::report::Report;
 use crate::asking::{Answer, Asking};
+use crate::names::{self, PRIORITIES};
 
 const CHECK: &str = "permissions";
 
@@ -85,13 +86,15 @@ fn general(subject: &str, queue: &str) -> String {
     tokens.join(".")
 }
 
+/// Everything that programs of a fleet publish, and the requests of the operators' commands.
 fn tries(queue: &str) -> Vec<Try> {
     let (jobs, results) = (format!("fleet-jobs-{queue}"), format!("KV_fleet-results-{queue}"));
+    let (dead, attempts) = (format!("fleet-dead-{queue}"), format!("fleet-attempts-{queue}"));
     let one = |purpose, subject, body| Try { purpose, subject, body };
     // A stream with another name than the subject has is refused.
     const OTHER: &str = "{\"name\":\"doctor\"}";
     const FIRST: &str = "{\"seq\":1}";
-    vec![
+    let mut tries = vec![
         one("send jobs", format!("fleet.jobs.{queue}.try"), ""),
         one("bury jobs", format!("fleet.dead.{queue}.try.1"), ""),
         one("begin jobs", format!("fleet.attempts.{queue}.try.1"), ""),
@@ -99,19 +102,49 @@ fn tries(queue: &str) -> Vec<Try> {
         one("store results", format!("$KV.fleet-results-{queue}.run.0"), ""),
         one("open queues", format!("$JS.API.STREAM.CREATE.{jobs}"), OTHER),
         one("open queues", format!("$JS.API.STREAM.INFO.{jobs}"), ""),
-        one("open queues", format!("$JS.API.CONSUMER.CREATE.{jobs}.workers"), "{}"),
         one("open functions", format!("$JS.API.STREAM.CREATE.{results}"), OTHER),
+        one("change settings", format!("$JS.API.STREAM.UPDATE.{jobs}"), OTHER),
         one("read results", format!("$JS.API.STREAM.MSG.GET.{results}"), FIRST),
         one("watch results", format!("$JS.API.CONSUMER.CREATE.{results}.watch-0"), "{}"),
+        one("watch results", format!("$JS.API.CONSUMER.INFO.{results}.watch-0"), ""),
+        one("watch results", format!("$JS.API.CONSUMER.MSG.NEXT.{results}.watch-0"), "{}"),
         one("call functions", format!("$JS.API.STREAM.PURGE.{results}"), "{}"),
-        one("take jobs", format!("$JS.API.CONSUMER.INFO.{jobs}.workers"), ""),
-        one("take jobs", format!("$JS.API.CONSUMER.MSG.NEXT.{jobs}.workers"), "{}"),
-        one("settle jobs", format!("$JS.ACK.{jobs}.workers.1.1.1.1.0"), "+WPI"),
         one("cancel jobs", format!("$JS.API.STREAM.MSG.DELETE.{jobs}"), FIRST),
-        one("read the dead", format!("$JS.API.STREAM.MSG.GET.fleet-dead-{queue}"), FIRST),
-        one("count attempts", format!("$JS.API.STREAM.MSG.GET.fleet-attempts-{queue}"), FIRST),
-        one("pause queues", format!("$JS.API.CONSUMER.PAUSE.{jobs}.workers"), "{}"),
-    ]
+        one("read the dead", format!("$JS.API.STREAM.MSG.GET.{dead}"), FIRST),
+        one("count attempts", format!("$JS.API.STREAM.MSG.GET.{attempts}"), FIRST),
+    ];
+    for priority in 0..PRIORITIES {
+        let workers = names::workers(priority);
+        let (send, open, take, settle) = match priority {
+            0 => ("send jobs", "open queues", "take jobs", "settle jobs"),
+            _ => (
+                "send jobs with priorities",
+                "open queues with priorities",
+                "take jobs with priorities",
+                "settle jobs with priorities",
+            ),
+        };
+        if priority > 0 {
+            tries.push(one(send, format!("fleet.jobs-{priority}.{queue}.try"), ""));
+        }
+        tries.extend([
+            one(open, format!("$JS.API.CONSUMER.CREATE.{jobs}.{workers}"), "{}"),
+            one(take, format!("$JS.API.CONSUMER.INFO.{jobs}.{workers}"), ""),
+            one(take, format!("$JS.API.CONSUMER.MSG.NEXT.{jobs}.{workers}"), "{}"),
+            one(settle, format!("$JS.ACK.{jobs}.{workers}.1.1.1.1.0"), "+WPI"),
+            one("pause queues", format!("$JS.API.CONSUMER.PAUSE.{jobs}.{workers}"), "{}"),
+        ]);
+    }
+    // The places of a limit, if jobs have priorities.
+    const LIMIT: &str = "keep a limit with priorities";
+    tries.extend([
+        one(LIMIT, format!("fleet.attempts.{queue}.=permits.0"), ""),
+        one(LIMIT, format!("$JS.API.CONSUMER.CREATE.{attempts}.permits"), "{}"),
+        one(LIMIT, format!("$JS.API.CONSUMER.INFO.{attempts}.permits"), ""),
+        one(LIMIT, format!("$JS.API.CONSUMER.MSG.NEXT.{attempts}.permits"), "{}"),
+        one(LIMIT, format!("$JS.ACK.{attempts}.permits.1.1.1.1.0"), "+WPI"),
+    ]);
+    tries
 }
 
 #[cfg(test)]
