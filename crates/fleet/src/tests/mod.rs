@@ -4,6 +4,7 @@ mod chaos;
 mod coordinator;
 mod drain;
 mod everywhere;
+mod features;
 mod feeding;
 mod keyed;
 mod leases;
