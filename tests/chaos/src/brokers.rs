@@ -58,6 +58,8 @@ impl Brokers {
             let config = format!(
                 "server_name: {name}\nlisten: \"{clients}\"\nclient_advertise: \"{proxy}\"\n\
                  jetstream {{ store_dir: {data:?} }}\n\
+                 no_auth_user: chaos\naccounts {{ CHAOS {{ jetstream: {{ max_file: 64MB }}, \
+                 users: [{{ user: chaos, password: chaos }}] }} }}\n\
                  cluster {{ name: chaos, listen: \"{own}\", routes: [{}] }}\n",
                 routes.join(", ")
             );

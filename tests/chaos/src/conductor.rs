@@ -8,15 +8,15 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ecru::Scope;
-use ecru_fleet::{Fleet, Function, Queue};
+use ecru_fleet::{Fleet, Function, Queue, Update};
 
 use crate::crew::Crew;
 use crate::field::Field;
-use crate::journal::{self, Journal};
-use crate::plan::{Act, Kind, Step};
+use crate::journal::{self, Journal, Line};
+use crate::plan::{Act, Kind, LONGEST_LEASE, Step};
 use crate::proof::{End, Evidence, Process};
 use crate::roles::{Way, send_one};
-use crate::shop::{self, ITEMS, Name, WINDOW, WORKERS, Work};
+use crate::shop::{self, ITEMS, LEASE, Name, WINDOW, WORKERS, Work};
 
 /// How often the conductor looks at its processes.
 pub(crate) const LOOK: Duration = Duration::from_millis(20);
@@ -52,9 +52,12 @@ struct Conductor<'s> {
     length: Duration,
     happened: Mutex<BTreeMap<Kind, usize>>,
     broker_kills: AtomicUsize,
+    /// See the evidence.
+    blind: Mutex<Vec<(u64, u64)>>,
     /// How many workers there should be.
     workers: AtomicUsize,
-    poisons: AtomicU64,
+    /// How many jobs of the conductor's own there are so far.
+    own: AtomicU64,
     /// No further map begins.
     closing: AtomicBool,
     maps: Mutex<Maps>,
@@ -94,8 +97,9 @@ pub(crate) fn conduct<'s>(
         length,
         happened: Mutex::default(),
         broker_kills: AtomicUsize::new(0),
+        blind: Mutex::default(),
         workers: AtomicUsize::new(WORKERS),
-        poisons: AtomicU64::new(0),
+        own: AtomicU64::new(0),
         closing: AtomicBool::new(false),
         maps: Mutex::default(),
     };
@@ -163,13 +167,19 @@ impl Conductor<'_> {
 
     /// Carries out all steps, those of a kind one after another. Kills of brokers are one kind.
     fn carry_out(&self, steps: &[Step]) -> io::Result<()> {
-        let lanes: [&[Kind]; 6] = [
+        let lanes: [&[Kind]; 12] = [
             &[Kind::WorkerKills],
             &[Kind::WorkerStops],
             &[Kind::LeaderKills, Kind::ClusterKills],
             &[Kind::Partitions],
             &[Kind::CoordinatorKills],
             &[Kind::Poisons],
+            &[Kind::WorkerEnds],
+            &[Kind::SettingChanges],
+            &[Kind::Deletions],
+            &[Kind::OtherReleases],
+            &[Kind::Blocks],
+            &[Kind::Fills],
         ];
         ecru::try_scope(|s| {
             for lane in lanes {
@@ -214,20 +224,60 @@ impl Conductor<'_> {
             }
             Act::KillLeader { down } => {
                 self.broker_kills.fetch_add(1, Ordering::Relaxed);
-                self.field.kill_leader(down)?;
-                self.field.recover()
+                self.blindly(|| {
+                    self.field.kill_leader(down)?;
+                    self.field.recover()
+                })
             }
             Act::KillBrokers { down } => {
                 self.broker_kills.fetch_add(crate::brokers::COUNT, Ordering::Relaxed);
-                self.field.kill_all(down)?;
-                self.field.recover()
+                self.blindly(|| {
+                    self.field.kill_all(down)?;
+                    self.field.recover()
+                })
             }
             Act::Partition { broker, direction, lasts, cut } => {
                 self.field.partition(broker, direction, lasts, cut)
             }
             Act::KillCoordinator { results } => self.kill_coordinator(results),
             Act::Poison => self.send_poison(),
+            Act::EndWorker { pick } => self.crew.terminate_one(self.busy_worker(pick)?),
+            Act::ChangeSettings { lease, limit } => {
+                let update = Update::new().lease(lease);
+                let update = match limit {
+                    Some(limit) => update.limit(limit),
+                    None => update.no_limit(),
+                };
+                shop::until(|| self.jobs.update(update.clone()))
+            }
+            Act::DeleteConsumer => self.blindly(|| self.field.delete_consumer()),
+            Act::OtherRelease => {
+                let job = self.name("alien");
+                self.journal.note(&Line::Intent { job: job.clone() })?;
+                self.field.send_alien(&job)?;
+                self.journal.keep(&Line::Sent { job })
+            }
+            Act::Block => {
+                let millis = u64::try_from(LEASE.as_millis()).unwrap_or(u64::MAX) * 5 / 2;
+                let work = Work { id: self.name("block"), millis, blocks: true };
+                send_one(&self.journal, &self.jobs, work, Way::Random)
+            }
+            Act::Fill { lasts } => self.blindly(|| self.field.fill(lasts)),
         }
+    }
+
+    /// Does something after which the brokers do not know for some time who has a job.
+    fn blindly<T>(&self, f: impl FnOnce() -> T) -> T {
+        let from = journal::now();
+        let value = f();
+        let after = u64::try_from((2 * LONGEST_LEASE).as_nanos()).unwrap_or(u64::MAX);
+        let to = journal::now().saturating_add(after);
+        self.blind.lock().unwrap_or_else(PoisonError::into_inner).push((from, to));
+        value
+    }
+
+    fn name(&self, kind: &str) -> String {
+        format!("{kind}-{}", self.own.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Waits for a worker that has begun a job.
@@ -268,10 +318,13 @@ impl Conductor<'_> {
         }
     }
 
+    /// Sends a job that aborts its process, and others that are handed out with it.
     fn send_poison(&self) -> io::Result<()> {
-        let number = self.poisons.fetch_add(1, Ordering::Relaxed);
-        let work = Work { id: format!("poison-{number}"), millis: 0 };
-        send_one(&self.journal, &self.poison, work, Way::Random)
+        for kind in ["neighbour", "poison", "neighbour", "neighbour"] {
+            let work = Work { id: self.name(kind), millis: 0, blocks: false };
+            send_one(&self.journal, &self.poison, work, Way::Random)?;
+        }
+        Ok(())
     }
 
     /// Waits until all work is done. Returns how many jobs are left, and which are dead.
@@ -356,6 +409,8 @@ impl Conductor<'_> {
             window: WINDOW,
             stops: self.times(Kind::WorkerStops),
             broker_kills,
+            deletions: self.times(Kind::Deletions),
+            blind: self.blind.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             left,
             dead,
             maps: maps.ended.clone(),

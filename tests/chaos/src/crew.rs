@@ -129,6 +129,7 @@ impl Crew {
             process.role == role
                 && !process.killed
                 && !process.stopped
+                && !process.terminated
                 && self.count(**number, "\"Begun\"") > 0
         });
         free.map(|(number, _)| *number).collect()
@@ -163,6 +164,17 @@ impl Crew {
             Some(process) => {
                 process.stopped = stopped;
                 send(&process.child, signal)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Asks a process to end.
+    pub(crate) fn terminate_one(&self, number: u32) -> io::Result<()> {
+        match self.state().running.get_mut(&number) {
+            Some(process) => {
+                process.terminated = true;
+                send(&process.child, Signal::TERM)
             }
             None => Ok(()),
         }

@@ -7,7 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ecru::Scope;
-use ecru_nats::{Client, ErrorKind};
+use ecru_nats::jetstream::{JetStream, StreamConfig};
+use ecru_nats::{Client, Error, ErrorKind};
 
 use crate::brokers::{self, Brokers, COUNT};
 use crate::plan::Direction;
@@ -16,6 +17,14 @@ use crate::shop::{self, Name};
 
 /// The pause before the brokers are asked again for their leader.
 const AGAIN: Duration = Duration::from_millis(100);
+
+/// JetStream's codes.
+const NO_CONSUMER: u32 = 10_014;
+const NO_STREAM: u32 = 10_059;
+/// There is a message with the subject.
+const SECOND_ONE: u32 = 10_077;
+/// No room in the account, in the cluster, or on the server.
+const FULL: [u32; 3] = [10_002, 10_023, 10_047];
 
 pub(crate) struct Field {
     brokers: Mutex<Brokers>,
@@ -117,6 +126,59 @@ impl Field {
         let slept = ecru::sleep(lasts);
         concerned().for_each(|(_, proxy)| proxy.release(cut));
         Ok(slept?)
+    }
+
+    /// Asks the brokers until they have done it.
+    fn insist<T>(&self, mut f: impl FnMut(&JetStream) -> Result<T, Error>) -> io::Result<T> {
+        loop {
+            match f(&self.client.jetstream()) {
+                Ok(value) => return Ok(value),
+                Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error.into()),
+                Err(_) => ecru::sleep(AGAIN)?,
+            }
+        }
+    }
+
+    /// Deletes what hands out the jobs.
+    pub(crate) fn delete_consumer(&self) -> io::Result<()> {
+        let stream = format!("fleet-jobs-q_{}", Name::Jobs.text());
+        self.insist(|js| match js.consumer(&stream, "workers")?.delete() {
+            Err(error) if error.code() == Some(NO_CONSUMER) => Ok(()),
+            deleted => deleted,
+        })
+    }
+
+    /// Stores a job of another release.
+    pub(crate) fn send_alien(&self, job: &str) -> io::Result<()> {
+        let subject = format!("fleet.jobs.q_{}.{job}", Name::Poison.text());
+        self.insist(|js| match js.publish(&subject, "{\"v\":2,\"data\":[]}") {
+            Err(error) if error.code() == Some(SECOND_ONE) => Ok(()),
+            sent => sent.map(drop),
+        })
+    }
+
+    /// Leaves no room for anything else, for some time.
+    pub(crate) fn fill(&self, lasts: Duration) -> io::Result<()> {
+        let config =
+            StreamConfig { subjects: vec!["sand".to_owned()], ..StreamConfig::new("SAND") };
+        self.insist(|js| match js.create_stream(&config) {
+            // There is no room for it even now.
+            Err(error) if error.code().is_some_and(|code| FULL.contains(&code)) => Ok(()),
+            created => created.map(drop),
+        })?;
+        for grains in [500_000, 10_000, 100] {
+            let sand = "x".repeat(grains);
+            while self.insist(|js| match js.publish("sand", sand.clone()) {
+                Err(error) if error.code().is_some_and(|code| FULL.contains(&code)) => Ok(false),
+                Err(error) if error.code() == Some(NO_STREAM) => Ok(false),
+                stored => stored.map(|_| true),
+            })? {}
+        }
+        ecru::sleep(lasts)?;
+        self.insist(|js| match js.delete_stream("SAND") {
+            Err(error) if error.code() == Some(NO_STREAM) => Ok(()),
+            deleted => deleted,
+        })
     }
 
     /// Closes all connections of clients, so that nothing is left on its way.

@@ -14,6 +14,10 @@ use crate::shop::{ITEMS, LEASE};
 /// The pause between two kills of workers.
 const KILLS: Duration = Duration::from_millis(200);
 
+/// The leases that the settings are changed to: from so many milliseconds to this.
+const SHORTEST_LEASE: u64 = 900;
+pub(crate) const LONGEST_LEASE: Duration = Duration::from_millis(2400);
+
 /// One thing that happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
@@ -29,8 +33,20 @@ pub(crate) enum Act {
     Partition { broker: Option<usize>, direction: Direction, lasts: Duration, cut: bool },
     /// `kill -9` of the coordinator when it has so many results, and another one.
     KillCoordinator { results: u64 },
-    /// A job that aborts its process.
+    /// A job that aborts its process, and innocent ones that are handed out beside it.
     Poison,
+    /// `SIGTERM` of a worker, which gives back what it has not begun.
+    EndWorker { pick: usize },
+    /// Another lease and another limit for the queue, while jobs run.
+    ChangeSettings { lease: Duration, limit: Option<usize> },
+    /// Another program deletes the consumer that hands out the jobs.
+    DeleteConsumer,
+    /// A job of another release, whose form this one does not know.
+    OtherRelease,
+    /// A job that blocks the only thread of its worker for more than two leases.
+    Block,
+    /// The account has no room for anything else for so long.
+    Fill { lasts: Duration },
 }
 
 /// In which direction a partition holds bytes back.
@@ -51,10 +67,16 @@ pub(crate) enum Kind {
     Partitions,
     CoordinatorKills,
     Poisons,
+    WorkerEnds,
+    SettingChanges,
+    Deletions,
+    OtherReleases,
+    Blocks,
+    Fills,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Kind; 7] = [
+    pub(crate) const ALL: [Kind; 13] = [
         Kind::WorkerKills,
         Kind::WorkerStops,
         Kind::LeaderKills,
@@ -62,6 +84,12 @@ impl Kind {
         Kind::Partitions,
         Kind::CoordinatorKills,
         Kind::Poisons,
+        Kind::WorkerEnds,
+        Kind::SettingChanges,
+        Kind::Deletions,
+        Kind::OtherReleases,
+        Kind::Blocks,
+        Kind::Fills,
     ];
 }
 
@@ -74,7 +102,13 @@ impl fmt::Display for Kind {
             Kind::ClusterKills => "kills of all brokers",
             Kind::Partitions => "partitions",
             Kind::CoordinatorKills => "kills of the coordinator in the middle of a map",
-            Kind::Poisons => "poison jobs",
+            Kind::Poisons => "poison jobs, with innocent ones beside them",
+            Kind::WorkerEnds => "workers that end in good order",
+            Kind::SettingChanges => "changes of the settings while jobs run",
+            Kind::Deletions => "deletions of the consumer",
+            Kind::OtherReleases => "jobs of another release",
+            Kind::Blocks => "jobs that block the only thread for more than two leases",
+            Kind::Fills => "times without room for anything else",
         })
     }
 }
@@ -89,6 +123,12 @@ impl Act {
             Act::Partition { .. } => Kind::Partitions,
             Act::KillCoordinator { .. } => Kind::CoordinatorKills,
             Act::Poison => Kind::Poisons,
+            Act::EndWorker { .. } => Kind::WorkerEnds,
+            Act::ChangeSettings { .. } => Kind::SettingChanges,
+            Act::DeleteConsumer => Kind::Deletions,
+            Act::OtherRelease => Kind::OtherReleases,
+            Act::Block => Kind::Blocks,
+            Act::Fill { .. } => Kind::Fills,
         }
     }
 }
@@ -113,6 +153,12 @@ pub(crate) fn steps(seed: u64, length: Duration) -> Vec<Step> {
             Kind::Partitions => Duration::from_secs(7),
             Kind::CoordinatorKills => Duration::from_secs(3),
             Kind::Poisons => Duration::from_secs(8),
+            Kind::WorkerEnds => Duration::from_secs(2),
+            Kind::SettingChanges => Duration::from_secs(6),
+            Kind::Deletions => Duration::from_secs(20),
+            Kind::OtherReleases => Duration::from_secs(10),
+            Kind::Blocks => Duration::from_secs(5),
+            Kind::Fills => Duration::from_secs(25),
         };
         let exact = kind == Kind::WorkerKills;
         let mut at = match exact {
@@ -150,6 +196,15 @@ fn act(kind: Kind, random: &mut Rng) -> Act {
         }
         Kind::CoordinatorKills => Act::KillCoordinator { results: random.u64(1..ITEMS) },
         Kind::Poisons => Act::Poison,
+        Kind::WorkerEnds => Act::EndWorker { pick: random.usize(..) },
+        Kind::SettingChanges => {
+            let lease = millis(SHORTEST_LEASE..LONGEST_LEASE.as_millis() as u64);
+            Act::ChangeSettings { lease, limit: random.bool().then(|| random.usize(6..24)) }
+        }
+        Kind::Deletions => Act::DeleteConsumer,
+        Kind::OtherReleases => Act::OtherRelease,
+        Kind::Blocks => Act::Block,
+        Kind::Fills => Act::Fill { lasts: millis(1000..5000) },
     }
 }
 

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::journal::{Handout, Line};
+use crate::shop::POISON_ATTEMPTS;
 
 /// Everything that the proof looks at.
 #[derive(Clone, Debug, Default)]
@@ -18,9 +19,13 @@ pub(crate) struct Evidence {
     /// How many workers there were at once, and how many jobs each had at most.
     pub(crate) workers: usize,
     pub(crate) window: usize,
-    /// How often a worker was stopped, and a broker killed.
+    /// How often a worker was stopped, a broker killed, and the consumer deleted.
     pub(crate) stops: usize,
     pub(crate) broker_kills: usize,
+    pub(crate) deletions: usize,
+    /// When the brokers could not know or record who has a job, by the clock of the journals: while
+    /// one was dead or there was no room, after the consumer was deleted, and for some time after.
+    pub(crate) blind: Vec<(u64, u64)>,
     /// How many jobs and calls are left in the queues.
     pub(crate) left: u64,
     /// The jobs among the dead.
@@ -58,11 +63,12 @@ pub(crate) enum Clause {
     Unfinished,
     Fence,
     Afterwards,
+    Settled,
     Extra,
 }
 
 impl Clause {
-    pub(crate) const ALL: [Clause; 8] = [
+    pub(crate) const ALL: [Clause; 9] = [
         Clause::Lost,
         Clause::Dead,
         Clause::Left,
@@ -70,6 +76,7 @@ impl Clause {
         Clause::Unfinished,
         Clause::Fence,
         Clause::Afterwards,
+        Clause::Settled,
         Clause::Extra,
     ];
 }
@@ -78,14 +85,17 @@ impl fmt::Display for Clause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Clause::Lost => "each job that was sent was worked on or is dead",
-            Clause::Dead => "the dead are exactly the poison",
+            Clause::Dead => "the dead are exactly the poison, and jobs of another release",
             Clause::Left => "the queues are empty",
             Clause::Results => "each index of a map has one result",
             Clause::Unfinished => {
                 "only a process that was killed leaves jobs, and at most a window"
             }
-            Clause::Fence => "no two holders have one fence, but for brokers that were killed",
+            Clause::Fence => {
+                "no two holders have one fence, but for killed brokers and deleted consumers"
+            }
             Clause::Afterwards => "no process that started after a job was done gets it",
+            Clause::Settled => "one attempt at a job is told that it has settled it",
             Clause::Extra => "each extra run has a reason that was observed",
         })
     }
@@ -119,6 +129,8 @@ pub(crate) struct Counts {
     pub(crate) again: usize,
     /// Fences that two holders had.
     pub(crate) repeated: usize,
+    /// Jobs that several attempts have settled, while the brokers could not know better.
+    pub(crate) twice: usize,
     pub(crate) poison: usize,
     pub(crate) results: usize,
 }
@@ -126,6 +138,17 @@ pub(crate) struct Counts {
 /// Returns whether a job aborts its process.
 pub(crate) fn is_poison(job: &str) -> bool {
     job.starts_with("poison-")
+}
+
+/// Returns whether a job must end among the dead.
+fn must_die(job: &str) -> bool {
+    is_poison(job) || job.starts_with("alien-")
+}
+
+/// Returns whether a job is innocent, and is handed out beside poison. A worker works on one of them
+/// at a time.
+fn is_neighbour(job: &str) -> bool {
+    job.starts_with("neighbour-")
 }
 
 /// Checks every clause.
@@ -138,6 +161,7 @@ pub(crate) fn check(evidence: &Evidence) -> (Counts, Vec<Violation>) {
     proof.unfinished();
     proof.fences();
     proof.afterwards();
+    proof.settled();
     proof.extra();
     (proof.counts, proof.violations)
 }
@@ -186,11 +210,20 @@ impl<'a> Proof<'a> {
             self.jobs(|line| if let Line::Intent { job } = line { Some(job) } else { None });
         let dead: BTreeSet<&str> = self.evidence.dead.iter().map(String::as_str).collect();
         self.counts.poison = dead.len();
+        let mut begun: BTreeMap<&str, u32> = BTreeMap::new();
+        for line in self.lines() {
+            if let Line::Begun { handout } = line {
+                *begun.entry(&handout.job).or_default() += 1;
+            }
+        }
         for job in &dead {
-            let is_allowed = is_poison(job) && intended.contains(job);
+            // A neighbour may itself have been worked on each time that its process was killed.
+            let has_tried = begun.get(job).is_some_and(|times| *times >= POISON_ATTEMPTS);
+            let is_allowed = must_die(job) || is_neighbour(job) && has_tried;
+            let is_allowed = is_allowed && intended.contains(job);
             self.require(Clause::Dead, is_allowed, || format!("{job} is dead, and is no poison"));
         }
-        for job in self.sent().into_iter().filter(|job| is_poison(job)) {
+        for job in self.sent().into_iter().filter(|job| must_die(job)) {
             self.require(Clause::Dead, dead.contains(job), || format!("{job} is not dead"));
         }
     }
@@ -232,6 +265,7 @@ impl<'a> Proof<'a> {
         let window = self.evidence.window;
         for process in &self.evidence.processes {
             let mut begun: BTreeSet<&Handout> = BTreeSet::new();
+            let is_of_window = |handout: &Handout| !is_neighbour(&handout.job);
             for line in &process.lines {
                 match line {
                     Line::Begun { handout } if !is_poison(&handout.job) => {
@@ -246,7 +280,12 @@ impl<'a> Proof<'a> {
                 }
             }
             let allowed = if process.end == End::Finished { 0 } else { window };
+            let neighbours = begun.iter().filter(|handout| !is_of_window(handout)).count();
+            begun.retain(|handout| is_of_window(handout));
             self.counts.unfinished += begun.len();
+            self.require(Clause::Unfinished, neighbours <= allowed.min(1), || {
+                format!("a process that was {:?} has left {neighbours} neighbours", process.end)
+            });
             self.counts.killed += usize::from(process.end == End::Killed && is_worker(process));
             self.counts.aborted += usize::from(process.end == End::Aborted);
             self.require(Clause::Unfinished, begun.len() <= allowed, || {
@@ -267,9 +306,9 @@ impl<'a> Proof<'a> {
         let repeated: Vec<_> = holders.into_iter().filter(|(_, count)| *count > 1).collect();
         let count: usize = repeated.iter().map(|(_, count)| count - 1).sum();
         self.counts.repeated = count;
-        let Evidence { broker_kills, workers, window, .. } = self.evidence;
-        // Beside the jobs, each worker may hold one that is poison.
-        let allowed = broker_kills * workers * (window + 1);
+        let Evidence { broker_kills, deletions, workers, window, .. } = self.evidence;
+        // Beside the jobs, each worker may hold one that is poison. A new consumer counts anew.
+        let allowed = (broker_kills + deletions) * workers * (window + 1);
         self.require(Clause::Fence, count <= allowed, || {
             format!("{count} fences are repeated, and {allowed} are allowed: {repeated:?}")
         });
@@ -295,12 +334,34 @@ impl<'a> Proof<'a> {
         }
     }
 
+    /// Of all attempts at a job one is told by `done` that it has settled it.
+    fn settled(&mut self) {
+        let mut done: BTreeMap<(&str, u64), Vec<u64>> = BTreeMap::new();
+        for line in self.lines() {
+            if let Line::Done { handout, at } = line {
+                done.entry((&handout.job, handout.sequence)).or_default().push(*at);
+            }
+        }
+        for ((job, sequence), times) in done.iter().filter(|(_, times)| times.len() > 1) {
+            let first = times.iter().min().copied().unwrap_or(0);
+            let last = times.iter().max().copied().unwrap_or(0);
+            let is_blind =
+                self.evidence.blind.iter().any(|(from, to)| *from <= last && first <= *to);
+            self.counts.twice += usize::from(is_blind);
+            self.require(Clause::Settled, is_blind, || {
+                format!("{job} with the number {sequence} was settled at {times:?}")
+            });
+        }
+    }
+
     fn extra(&mut self) {
         let mut done: BTreeMap<(&str, u64), BTreeSet<u32>> = BTreeMap::new();
         let mut begun: BTreeMap<&str, usize> = BTreeMap::new();
         for line in self.lines() {
             match line {
-                Line::Begun { handout } if !is_poison(&handout.job) => {
+                Line::Begun { handout }
+                    if !is_poison(&handout.job) && !is_neighbour(&handout.job) =>
+                {
                     *begun.entry(&handout.job).or_default() += 1;
                 }
                 Line::Done { handout, .. } => {
@@ -313,7 +374,7 @@ impl<'a> Proof<'a> {
                 _ => {}
             }
         }
-        let Evidence { window, stops, .. } = *self.evidence;
+        let Evidence { window, stops, deletions, workers, .. } = *self.evidence;
         let counts = &mut self.counts;
         counts.runs = begun.values().sum();
         counts.extra = counts.runs - begun.len();
@@ -321,6 +382,8 @@ impl<'a> Proof<'a> {
         let killed = (counts.killed + counts.aborted) * window;
         let ended = counts.lost + counts.unsure + counts.expired;
         counts.allowed = killed + stops * window + ended + counts.again + counts.repeated;
+        // Counts of attempts begin anew with a consumer, so not each of them is seen.
+        counts.allowed += deletions * workers * window;
         let (extra, allowed) = (counts.extra, counts.allowed);
         self.require(Clause::Extra, extra <= allowed, || {
             format!("{extra} extra runs, and the observed reasons allow {allowed}")

@@ -21,7 +21,10 @@ pub(crate) const WORKERS: usize = 6;
 pub(crate) const ITEMS: u64 = 40;
 
 /// After so many attempts a poison job is dead.
-const POISON_ATTEMPTS: u32 = 3;
+pub(crate) const POISON_ATTEMPTS: u32 = 3;
+
+/// How long results are kept.
+const KEEP: Duration = Duration::from_secs(1200);
 
 /// The pause before the brokers are asked again.
 const AGAIN: Duration = Duration::from_millis(100);
@@ -33,6 +36,9 @@ pub(crate) struct Work {
     pub(crate) id: String,
     /// How long it takes.
     pub(crate) millis: u64,
+    /// It does not let its thread do anything else meanwhile.
+    #[serde(default)]
+    pub(crate) blocks: bool,
 }
 
 impl Work {
@@ -41,7 +47,7 @@ impl Work {
         let lease = u64::try_from(LEASE.as_millis()).unwrap_or(u64::MAX);
         let long = random.u8(..) < 3;
         let millis = if long { lease + lease / 4 } else { random.u64(1..120) };
-        Work { id, millis }
+        Work { id, millis, blocks: false }
     }
 }
 
@@ -51,8 +57,8 @@ pub(crate) enum Name {
     /// The innocent jobs. They have attempts without end, because each kill costs one, so a job
     /// among the dead of this queue is always a fault.
     Jobs,
-    /// The jobs that abort their process. Nothing else is sent there, so that the number of their
-    /// attempts concerns no innocent job.
+    /// The jobs that abort their process, jobs of another release, and innocent ones that are handed
+    /// out ahead beside them, which take no time and should not die of their neighbours.
     Poison,
     /// The jobs of the control run.
     Control,
@@ -94,7 +100,12 @@ pub(crate) fn queue(fleet: &Fleet<'_>, name: Name) -> io::Result<Queue<Work>> {
 /// Opens the function of the maps. Each run of it has another result, so that two stored results of
 /// one index are seen to be two.
 pub(crate) fn square<'s>(fleet: &Fleet<'s>) -> io::Result<Function<'s, u64, String>> {
-    until(|| fleet.function("square", body).lease(LEASE).attempts(u32::MAX).replicas(3).open())
+    // The account has little room, so results are kept for as long as a map can take.
+    let open = || {
+        let square = fleet.function("square", body).lease(LEASE).attempts(u32::MAX);
+        square.keep_results(KEEP).replicas(3).open()
+    };
+    until(open)
 }
 
 fn body(number: u64, run: &Run) -> Result<String, JobError> {

@@ -137,7 +137,9 @@ fn only_a_killed_process_leaves_jobs() {
 fn a_fence_is_repeated_only_by_a_killed_broker() {
     let mut evidence = with(process(End::Killed, 7, [begun("job-b", 2, 2)]));
     refused(&evidence, Clause::Fence, "1 fences are repeated, and 0 are allowed");
-    evidence.broker_kills = 1;
+    evidence.deletions = 1;
+    accepted(&evidence);
+    (evidence.broker_kills, evidence.deletions) = (1, 0);
     assert_eq!(accepted(&evidence).repeated, 1);
 }
 
@@ -155,6 +157,31 @@ fn a_done_job_does_not_come_again() {
 }
 
 #[test]
+fn neighbours_of_poison_do_not_die_of_it() {
+    let mut evidence = with(sender(&["neighbour-1", "alien-1"]));
+    evidence.dead.push("alien-1".to_owned());
+    refused(&evidence, Clause::Lost, "neighbour-1");
+    evidence.dead.push("neighbour-1".to_owned());
+    refused(&evidence, Clause::Dead, "neighbour-1 is dead");
+    let lines = (1..=POISON_ATTEMPTS).map(|attempt| begun("neighbour-1", 3, attempt));
+    evidence.processes.extend(lines.map(|line| process(End::Killed, 7, [line])));
+    accepted(&evidence);
+    evidence.dead.retain(|job| job != "alien-1");
+    refused(&evidence, Clause::Dead, "alien-1 is not dead");
+}
+
+#[test]
+fn one_attempt_settles_a_job() {
+    let again = Line::Done { handout: handout("job-a", 1, 2), at: 140 };
+    let mut evidence = with(process(End::Finished, 50, [begun("job-a", 1, 2), again]));
+    refused(&evidence, Clause::Settled, "job-a with the number 1");
+    evidence.blind = vec![(0, 50), (150, 200)];
+    refused(&evidence, Clause::Settled, "job-a with the number 1");
+    evidence.blind.push((110, 120));
+    assert_eq!(accepted(&evidence).twice, 1);
+}
+
+#[test]
 fn an_extra_run_has_a_reason() {
     // Stored twice, although no send was repeated, and nothing was killed.
     let twice = [run("job-a", 1, 1), run("job-a", 2, 1)].concat();
@@ -167,6 +194,7 @@ fn an_extra_run_has_a_reason() {
     // A lease that has ended shows itself by the next attempt.
     let twice = [run("job-a", 1, 1), run("job-a", 1, 2)].concat();
     evidence.processes = vec![sender(&["job-a"]), process(End::Finished, 0, twice)];
+    evidence.blind = vec![(100, 103)];
     assert_eq!(accepted(&evidence).expired, 1);
     // Or by the worker's own words.
     for outcome in [

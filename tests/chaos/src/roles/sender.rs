@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use ecru::Scope;
+use ecru::{Cancelled, Scope};
 use ecru_fleet::{JobId, Queue, SendError, Sent};
 
 use super::Place;
@@ -13,10 +13,16 @@ use crate::shop::{self, Name, Work};
 /// The pause between two jobs.
 const PACE: Duration = Duration::from_millis(20);
 
+/// One job of so many is followed by two that have one key.
+const PAIRS: u64 = 16;
+
+/// How long the second one of a pair comes after the first one.
+const MEANWHILE: Duration = Duration::from_millis(300);
+
 /// The pause before a job that was not stored is sent again.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Sends to the queue. Every second job has a key.
+/// Sends to the queue. Every second job has a key, and some share theirs with an earlier one.
 pub(super) fn send<'s>(
     s: &'s Scope<'s, '_>,
     place: &Place<'_>,
@@ -28,6 +34,9 @@ pub(super) fn send<'s>(
     let queue = shop::queue(&fleet, to)?;
     let mut random = fastrand::Rng::new();
     for number in 0_u64.. {
+        if number % PAIRS == PAIRS - 1 {
+            send_pair(&place.journal, &queue, name, number)?;
+        }
         let work = Work::new(format!("job-{name}-{number}"), &mut random);
         let way = match number % 2 {
             0 => Way::Random,
@@ -37,6 +46,33 @@ pub(super) fn send<'s>(
         ecru::sleep(PACE)?;
     }
     Ok(0)
+}
+
+/// Sends two jobs with one key, the second one when there is no job of the key any more. Each is
+/// worked on, but for the first one if this removes it.
+fn send_pair(journal: &Journal, queue: &Queue<Work>, name: &str, number: u64) -> io::Result<()> {
+    let key = format!("pair-{name}-{number}");
+    let work = |part: &str| {
+        let id = format!("job-{name}-{number}{part}");
+        Work { id, millis: 1, blocks: false }
+    };
+    let first = work("a");
+    let id = first.id.clone();
+    journal.note(&Line::Intent { job: id.clone() })?;
+    until_stored(journal, queue, first, Way::Key(key.clone()))?;
+    ecru::sleep(MEANWHILE)?;
+    let mut is_answered = true;
+    loop {
+        match queue.cancel(&JobId::from_key(&key)?) {
+            Ok(false) if is_answered => break journal.keep(&Line::Sent { job: id })?,
+            Ok(_) => break,
+            Err(error) if Cancelled::find(&error).is_some() => return Err(error),
+            // It was perhaps removed.
+            Err(_) => is_answered = false,
+        }
+        ecru::sleep(AGAIN)?;
+    }
+    send_one(journal, queue, work("b"), Way::OldKey(key))
 }
 
 /// Sends a job until it is stored, and writes what happens.
@@ -56,6 +92,9 @@ pub(crate) fn send_one(
 pub(crate) enum Way {
     /// By its key.
     Key(String),
+    /// By its key, which an earlier job had, and after that by the id of an attempt without an
+    /// answer.
+    OldKey(String),
     /// By a random id.
     Random,
     /// By the id of an attempt without an answer.
@@ -70,7 +109,7 @@ fn until_stored(
 ) -> io::Result<Sent> {
     loop {
         let sent = match &way {
-            Way::Key(key) => queue.send_keyed(key, work),
+            Way::Key(key) | Way::OldKey(key) => queue.send_keyed(key, work),
             Way::Random => queue.send(work),
             Way::Again(id) => queue.send_again(id, work),
         };
@@ -79,8 +118,9 @@ fn until_stored(
             // Nothing was stored.
             Err(SendError::Full(job)) => work = job,
             Err(SendError::Refused { job, error }) => {
-                // The servers elect a leader.
-                if error.kind() != io::ErrorKind::ResourceBusy {
+                // The servers elect a leader, or have no room.
+                let is_passing = [io::ErrorKind::ResourceBusy, io::ErrorKind::StorageFull];
+                if !is_passing.contains(&error.kind()) {
                     return Err(error);
                 }
                 work = job;

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use ecru::Scope;
 use ecru::channel::Receiver;
-use ecru_fleet::{Job, Queue};
+use ecru_fleet::{Job, Queue, Unsettled};
 
 use super::Place;
 use crate::journal::{Handout, Journal, Line, now};
+use crate::proof;
 use crate::shop::{self, Name, WINDOW, Work};
 
 /// Works, and then acknowledges.
@@ -19,13 +20,18 @@ pub(super) fn work<'s>(s: &'s Scope<'s, '_>, place: &Place<'_>) -> io::Result<i3
     let fleet = shop::connect(s, place.urls)?;
     let (jobs, poison) = (shop::queue(&fleet, Name::Jobs)?, shop::queue(&fleet, Name::Poison)?);
     let square = shop::square(&fleet)?;
-    let (jobs, poison) = (take(&jobs, WINDOW)?, take(&poison, 1)?);
+    let (jobs, poison) = (take(&jobs, WINDOW)?, take(&poison, WINDOW)?);
     let journal = &place.journal;
     ecru::try_scope(|s| {
         for _ in 0..WINDOW {
             s.spawn(|| each(&jobs, |job| handle(journal, job)));
         }
-        s.spawn(|| each(&poison, |job| abort(journal, &job)));
+        s.spawn(|| {
+            each(&poison, |job| match proof::is_poison(&job.id) {
+                true => abort(journal, &job),
+                false => handle(journal, job),
+            })
+        });
         s.spawn(|| shop::until(|| square.serve(WINDOW)));
         Ok(0)
     })
@@ -76,17 +82,33 @@ fn handout(job: &Job<Work>) -> Handout {
 fn handle(journal: &Journal, job: Job<Work>) -> io::Result<()> {
     let handout = handout(&job);
     journal.note(&Line::Begun { handout: handout.clone() })?;
-    match job.run(|work| ecru::sleep(Duration::from_millis(work.millis))) {
+    let work = |work: &Work| {
+        let time = Duration::from_millis(work.millis);
+        if !work.blocks {
+            return ecru::sleep(time);
+        }
+        std::thread::sleep(time);
+        Ok(())
+    };
+    match job.run(work) {
         // The process is terminated, or the lease is lost.
         Ok(Err(_)) | Err(_) => return journal.note(&Line::Lost { handout }),
         Ok(Ok(())) => {}
     }
     let pid = std::process::id();
     journal.keep(&Line::Worked { handout: handout.clone(), pid })?;
-    journal.note(&match job.done() {
+    let mut settled = job.done();
+    while let Err(Unsettled::Unknown(settlement)) = settled {
+        if ecru::is_cancelled() {
+            eprintln!("{} is perhaps not done", handout.job);
+            return journal.note(&Line::Unsure { handout });
+        }
+        settled = settlement.ask();
+    }
+    journal.note(&match settled {
         Ok(()) => Line::Done { handout, at: now() },
         Err(error) => {
-            eprintln!("{} is perhaps not done: {error}", handout.job);
+            eprintln!("{} is not done: {error}", handout.job);
             Line::Unsure { handout }
         }
     })
