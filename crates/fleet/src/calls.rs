@@ -16,7 +16,7 @@ use ecru::channel::{self, Receiver, RecvError, Sender};
 use crate::engine::{EngineResults, Seen, Watch};
 use crate::errors::CallError;
 use crate::outcome::Name;
-use crate::queue::Shared;
+use crate::shared::Shared;
 
 /// How many results are removed from the store at once.
 const MANY: u32 = 64;

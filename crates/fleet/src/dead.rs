@@ -10,7 +10,7 @@ use crate::codec::{self, Wire};
 use crate::engine::{self, Sending, Terms};
 use crate::errors::disconnected;
 use crate::id::JobId;
-use crate::queue::Shared;
+use crate::shared::Shared;
 
 /// How many of the dead are read ahead.
 const AHEAD: usize = 16;

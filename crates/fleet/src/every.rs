@@ -16,7 +16,8 @@ use crate::codec::{self, Wire};
 use crate::engine::{self, Sending, Terms};
 use crate::errors::invalid;
 use crate::function::AGAIN;
-use crate::queue::{Queue, Shared};
+use crate::queue::Queue;
+use crate::shared::Shared;
 use crate::wall::wall;
 
 /// The shortest period. Servers and clocks are not more exact.
@@ -52,14 +53,14 @@ impl<T: Wire> Queue<T> {
     /// period of an hour begins with each full hour of UTC.
     ///
     /// The schedule is known by its name. If several processes have it, one job is stored at each
-    /// time. A process that calls this again with a name replaces its schedule. What falls into a time in
-    /// which no process has it is left out. The id of a job is the name, `/`, and the time in
-    /// milliseconds.
+    /// time. A process that calls this again with a name replaces its schedule. What falls into a
+    /// time in which no process has it is left out. The id of a job is the name, `/`, and the time
+    /// in milliseconds.
     ///
     /// # Errors
-    /// Returns `InvalidInput` if the name is empty or longer than 64 bytes, or the period is shorter
-    /// than a second, and `NotConnected` after the end of the fleet. A job that the servers refuse
-    /// is left out with a [warning](crate::Fleet::on_warning).
+    /// Returns `InvalidInput` if the name is empty or longer than 64 bytes, or the period is
+    /// shorter than a second, and `NotConnected` after the end of the fleet. A job that the servers
+    /// refuse is left out with a [warning](crate::Fleet::on_warning).
     ///
     /// # Cancellation
     /// This call does not wait.
@@ -139,8 +140,8 @@ struct Schedule {
 }
 
 impl Schedule {
-    /// Sends the jobs, until it is cancelled or replaced. `next` returns the first time after another
-    /// one.
+    /// Sends the jobs, until it is cancelled or replaced. `next` returns the first time after
+    /// another one.
     fn run(self, next: impl Fn(Duration) -> Duration) {
         let mut due = next(wall());
         loop {

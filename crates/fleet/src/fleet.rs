@@ -132,8 +132,8 @@ impl<'scope> Fleet<'scope> {
 
     /// Calls `warn` with each warning from now on, instead of writing it to the standard error. A
     /// warning is one line of text without its end. There are few: when settings were changed, when
-    /// the servers have no room for results, when a job was sent by another release, and when leases
-    /// are renewed too late.
+    /// the servers have no room for results, when a job was sent by another release, when leases
+    /// are renewed too late, and when an error of the servers ends what takes jobs.
     ///
     /// `warn` is called in the tasks of the fleet, so it should not wait.
     ///
@@ -165,9 +165,9 @@ impl<'scope> Fleet<'scope> {
         QueueBuilder::new(&self.core, name)
     }
 
-    /// Begins to open a function. `f` is its body, for when it is [served](crate::Function::serve) here.
-    /// A name has 1 to 62 letters, digits, `_` and `-` of ASCII. See [`FunctionBuilder`] for the
-    /// settings.
+    /// Begins to open a function. `f` is its body, for when it is [served](crate::Function::serve)
+    /// here. A name has 1 to 62 letters, digits, `_` and `-` of ASCII. See [`FunctionBuilder`] for
+    /// the settings.
     ///
     /// # Examples
     /// ```

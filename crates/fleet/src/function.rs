@@ -21,10 +21,11 @@ use crate::map;
 use crate::outcome::{Name, Outcome};
 use crate::panics;
 use crate::progress::Progress;
-use crate::queue::{Queue, Shared};
+use crate::queue::Queue;
 use crate::results::Results;
 use crate::run::Run;
 use crate::settings::{LONGEST_PAUSE, Settings, setters};
+use crate::shared::Shared;
 use crate::stats::Stats;
 
 /// The pause before a call is sent again, because there was no answer.

@@ -13,7 +13,7 @@ use ecru::select;
 use crate::engine::{PRIORITIES, Picker};
 use crate::held::Holding;
 use crate::job::Job;
-use crate::queue::Shared;
+use crate::shared::Shared;
 
 /// The longest pause before the queue is asked again, whose rate may have changed, and the pause
 /// while it does not answer.
@@ -63,7 +63,13 @@ impl<T> Gate<T> {
     /// Hands out jobs until no more are taken, or the task is cancelled.
     pub(crate) fn run(self) {
         let mut waiting = Waiting::new();
-        while self.next(&mut waiting).is_some() {}
+        // If the queue has got its rate or its priorities since the channel was made, that has room
+        // for many jobs, which would be handed out too early. One place is enough.
+        let places = self.give.capacity().unwrap_or(1);
+        let kept: Result<Vec<_>, _> = (1..places).map(|_| self.give.reserve()).collect();
+        if kept.is_ok() {
+            while self.next(&mut waiting).is_some() {}
+        }
         // What is left has not failed.
         self.holding.finish();
     }

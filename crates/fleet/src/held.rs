@@ -12,13 +12,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use ecru::CancelHandle;
 use ecru::Source;
 use ecru::source::WaitList;
 
 use crate::core::{Core, Phase};
-use crate::engine::{Delivery, Lease};
+use crate::engine::Delivery;
 use crate::errors::LeaseLost;
 use crate::id::JobId;
 use crate::progress::Reports;
@@ -56,17 +55,8 @@ struct Jobs {
 /// A job that was handed out.
 pub(crate) struct Held {
     pub(crate) id: JobId,
-    /// What the engine calls it.
-    pub(crate) token: String,
-    pub(crate) payload: Bytes,
-    pub(crate) sequence: u64,
-    /// How often the job was handed out, this time included.
-    pub(crate) delivery: u32,
-    pub(crate) priority: u8,
-    /// The trace that it belongs to.
-    #[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "only spans have it"))]
-    pub(crate) trace: Option<String>,
-    pub(crate) lease: Box<dyn Lease>,
+    /// What the engine has handed out.
+    pub(crate) given: Delivery,
     holding: Arc<Holding>,
     key: u64,
     state: Mutex<State>,
@@ -185,23 +175,12 @@ impl Holding {
 
     /// Looks after a job that was handed out.
     pub(crate) fn hold(self: &Arc<Holding>, delivery: Delivery) -> Arc<Held> {
-        let Delivery {
-            id: token,
-            payload,
-            sequence,
-            delivery,
-            priority,
-            trace,
-            begun,
-            received,
-            requested,
-            lease,
-        } = delivery;
-        let id = JobId::from_token(&token);
+        let id = JobId::from_token(&delivery.id);
+        let (received, requested, begun) = (delivery.received, delivery.requested, delivery.begun);
         let lease_length = self.lease();
         let state = State {
             valid_until: received + lease_length,
-            certain_until: requested.filter(|_| delivery == 1).map(|at| at + lease_length),
+            certain_until: requested.filter(|_| delivery.delivery == 1).map(|at| at + lease_length),
             renew_at: received + lease_length / 3,
             lost: None,
             started: false,
@@ -214,13 +193,7 @@ impl Holding {
         let key = jobs.last;
         let held = Arc::new(Held {
             id,
-            token,
-            payload,
-            sequence,
-            delivery,
-            priority,
-            trace,
-            lease,
+            given: delivery,
             holding: Arc::clone(self),
             key,
             state: Mutex::new(state),
@@ -274,8 +247,9 @@ impl Holding {
 
     /// Cancels the job with this id, if it is held here.
     pub(crate) fn cancel(&self, id: &str, sequence: Option<u64>) {
-        let is_meant =
-            |held: &Held| held.token == id && sequence.is_none_or(|number| number == held.sequence);
+        let is_meant = |held: &Held| {
+            held.given.id == id && sequence.is_none_or(|number| number == held.given.sequence)
+        };
         for held in self.select(|held, _| is_meant(held)) {
             held.lose(LeaseLost::Cancelled);
         }
@@ -406,7 +380,7 @@ impl Held {
     /// was. Otherwise it must be claimed.
     pub(crate) fn done_if_certain(&self) -> bool {
         self.is_certain(self.holding.lease() / 3)
-            && self.lease.done_if_certain()
+            && self.given.lease.done_if_certain()
             && self.is_certain(Duration::ZERO)
     }
 
@@ -426,7 +400,7 @@ impl Held {
 
     /// Returns a pair that is greater for each later holder.
     pub(crate) fn fence(&self) -> (u64, u32) {
-        (self.sequence, self.delivery)
+        (self.given.sequence, self.given.delivery)
     }
 
     /// Has the engine record that the work begins, the first time. Not a cancellation point. The
@@ -454,7 +428,7 @@ impl Held {
     fn record(&self) -> Result<u32, LeaseLost> {
         loop {
             let is_certain = self.is_certain(self.holding.lease() / 3);
-            let error = match self.lease.begin(is_certain) {
+            let error = match self.given.lease.begin(is_certain) {
                 // It was recorded too late for the next holder to see it.
                 Ok(_) if is_certain && !self.is_certain(Duration::ZERO) => continue,
                 Ok(count) => return self.lost().map_or(Ok(count), Err),
@@ -487,27 +461,27 @@ impl Held {
     /// Returns the job to the queue without waiting, when it is dropped. A job that was received
     /// has failed in this attempt, which is recorded before.
     pub(crate) fn give_back(self: &Arc<Held>, is_fresh: bool, pause: Duration) {
-        if self.begun.load(Ordering::Acquire) && !self.lease.must_count() {
-            return self.lease.give_back(pause);
+        if self.begun.load(Ordering::Acquire) && !self.given.lease.must_count() {
+            return self.given.lease.give_back(pause);
         }
         let is_unseen = is_fresh && !self.looked.load(Ordering::Acquire);
         if is_unseen && (self.is_finished() || !(self.holding.is_open)()) {
-            return self.lease.give_back(Duration::ZERO);
+            return self.given.lease.give_back(Duration::ZERO);
         }
         let own = Arc::clone(self);
         let recorded = self.core().keep(Box::new(move || {
             let _ = own.begin();
             own.count();
-            own.lease.give_back(pause);
+            own.given.lease.give_back(pause);
         }));
         if recorded.is_err() {
-            self.lease.give_back(pause);
+            self.given.lease.give_back(pause);
         }
     }
 
     /// Sees to it that an attempt that has not settled the job counts, without waiting.
     pub(crate) fn count_later(self: &Arc<Held>) {
-        if self.lease.must_count() {
+        if self.given.lease.must_count() {
             let own = Arc::clone(self);
             // After the end of the fleet it counts anyway.
             let _ = self.core().keep(Box::new(move || own.count()));
@@ -516,7 +490,7 @@ impl Held {
 
     fn count(&self) {
         let count = || {
-            while self.lease.count().is_err() {
+            while self.given.lease.count().is_err() {
                 ecru::sleep(AGAIN)?;
             }
             Ok::<(), ecru::Cancelled>(())

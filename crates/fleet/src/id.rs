@@ -115,8 +115,8 @@ pub(crate) fn any_number() -> u64 {
     fastrand::u64(..)
 }
 
-/// Returns 26 random characters, in practice different each time in the whole fleet. In a simulation
-/// its seed decides them.
+/// Returns 26 random characters, in practice different each time in the whole fleet. In a
+/// simulation its seed decides them.
 pub(crate) fn unique() -> String {
     let draw = |_| fastrand::Rng::with_seed(any_number()).alphanumeric();
     (0..26).map(draw).collect()

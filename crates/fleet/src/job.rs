@@ -10,8 +10,8 @@ use crate::errors::LeaseLost;
 use crate::held::Held;
 use crate::id::JobId;
 use crate::progress::Progress;
-use crate::queue::Shared;
 use crate::settle::{How, Unsettled};
+use crate::shared::Shared;
 
 /// A job that was handed out, and the lease on it. It dereferences to the job itself.
 ///
@@ -75,7 +75,7 @@ impl<T> Job<T> {
     /// [`Queue::priority`](crate::Queue::priority).
     #[must_use]
     pub fn priority(&self) -> u8 {
-        self.guard.held.priority
+        self.guard.held.given.priority
     }
 
     /// Returns how often the work on the job has begun, this time included. Times that it was only
@@ -132,15 +132,15 @@ impl<T> Job<T> {
     /// `f` are cancelled.
     ///
     /// # Blocking
-    /// `f` may block its thread, by [`std::thread::sleep`] or a long computation. Leases are renewed
-    /// by a thread of their own, with a connection of their own, so neither this job nor any other
-    /// one loses its lease by that. The other tasks of the blocked thread wait, and so may all that
-    /// needs the fleet's first connection: `done` returns later, and jobs that are on their way to
-    /// this process are handed out again elsewhere, which is no attempt. So call what blocks or
-    /// computes for long by [`ecru::unblock`], which this waits for.
+    /// `f` may block its thread, by [`std::thread::sleep`] or a long computation. Leases are
+    /// renewed by a thread of their own, with a connection of their own, so neither this job nor
+    /// any other one loses its lease by that. The other tasks of the blocked thread wait, and so
+    /// may all that needs the fleet's first connection: `done` returns later, and jobs that are on
+    /// their way to this process are handed out again elsewhere, which is no attempt. So call what
+    /// blocks or computes for long by [`ecru::unblock`], which this waits for.
     ///
-    /// The thread starts when the fleet begins to take jobs. It costs one connection to the servers,
-    /// and it wakes up once in each third of the lease.
+    /// The thread starts when the fleet begins to take jobs. It costs one connection to the
+    /// servers, and it wakes up once in each third of the lease.
     ///
     /// # Errors
     /// Returns [`LeaseLost`] if the lease was lost before `f` has ended, or if `f` took longer than
@@ -319,14 +319,14 @@ impl Guard {
 
     /// Returns the job as it is stored among the dead.
     pub(crate) fn dead(&self, why: &str) -> Dead {
-        let held = &self.held;
+        let given = &self.held.given;
         Dead {
-            id: held.token.clone(),
-            sequence: held.sequence,
-            attempts: held.attempt(),
+            id: given.id.clone(),
+            sequence: given.sequence,
+            attempts: self.held.attempt(),
             reason: cut(why).to_owned(),
-            payload: held.payload.clone(),
-            priority: held.priority,
+            payload: given.payload.clone(),
+            priority: given.priority,
         }
     }
 }
@@ -350,7 +350,7 @@ impl Drop for Guard {
                     guard.fail_late(&guard.after_failure(None, &guard.limit_reason()));
                 }));
                 if settling.is_err() {
-                    self.held.lease.give_back(self.queue.pause_after(self.held.attempt()));
+                    self.held.given.lease.give_back(self.queue.pause_after(self.held.attempt()));
                 }
             }
             Some(is_fresh) => {

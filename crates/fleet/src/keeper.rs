@@ -2,8 +2,8 @@
 //!
 //! They are two because a renewal waits for its confirmation, and a lease may end meanwhile.
 //!
-//! Renewals must not stand behind code of the program, so they have a thread: see `renewals`. Giving
-//! a lease up cancels work of the program, which may run its code, so that is a task of the
+//! Renewals must not stand behind code of the program, so they have a thread: see `renewals`.
+//! Giving a lease up cancels work of the program, which may run its code, so that is a task of the
 //! program's runtime.
 
 use std::io;
@@ -82,7 +82,7 @@ fn renew(holding: &Holding, now: Instant) {
         .take_due(now)
         .into_iter()
         .map(|held| {
-            let renewal = held.lease.begin_renew();
+            let renewal = held.given.lease.begin_renew();
             (held, ecru::time::now(), renewal)
         })
         .collect();

@@ -98,33 +98,34 @@
 //!   of a key run in order, one at a time.
 //! - Each index of a map, and each key of `call_keyed`, has one stored result as long as results
 //!   are kept.
-//! - Leases are renewed by a thread of their own, so that code that blocks or computes in a job costs
-//!   no other job its lease.
+//! - Leases are renewed by a thread of their own, so that code that blocks or computes in a job
+//!   costs no other job its lease.
 //! - A holder that cannot renew its lease gives up when the lease has ended by its own clock.
 //! - When the scope of the fleet is cancelled, no more jobs are taken, those that were not begun
 //!   are given back, and those inside [`Job::run`] or a served function get their time.
 //!
-//! Not promised are the order of jobs without `per_key` and `priorities`, at-most-once, and jobs of more than 1 MiB.
-//! The durability of what is stored is that of the server. In memory, everything is lost with the
-//! process.
+//! Not promised are the order of jobs without `per_key` and `priorities`, at-most-once, and jobs of
+//! more than 1 MiB. The durability of what is stored is that of the server. In memory, everything
+//! is lost with the process.
 //!
 //! # What a fleet cannot fence
-//! JetStream hands a job out again when its lease has ended, and accepts what an earlier holder says
-//! of it. So each attempt is stored when it begins. The first one at a job settles it if the server
-//! confirms that within the lease, by the holder's clock. Any other one settles it only if no later
-//! one has begun since. These remain:
+//! JetStream hands a job out again when its lease has ended, and accepts what an earlier holder
+//! says of it. So each attempt is stored when it begins. The first one at a job settles it if the
+//! server confirms that within the lease, by the holder's clock. Any other one settles it only if
+//! no later one has begun since. These remain:
 //!
 //! - Two holders may work at the same time, for as long as one of them stands still and has not
 //!   noticed that its lease has ended. Effects outside of the fleet can be guarded by
 //!   [`Job::fence`], which is greater for each later holder.
 //! - A process that stands still for more than ten minutes, and for more than two leases, after it
 //!   has received a job and before it has begun it, may work on a job that is done.
-//! - A first attempt may send within its lease that it is done, and the network may deliver that after
-//!   the lease has ended and another attempt has begun. Then the first one is told that it has lost,
-//!   but the message of the job is gone. If the other one dies or fails, the job is not tried again.
+//! - A first attempt may send within its lease that it is done, and the network may deliver that
+//!   after the lease has ended and another attempt has begun. Then the first one is told that it
+//!   has lost, but the message of the job is gone. If the other one dies or fails, the job is not
+//!   tried again.
 //! - A job that is cancelled at the moment in which it is done may be both.
-//! - While the servers have no room for the records, attempts are not counted, and only the clock of
-//!   the holder decides whether it may settle a job.
+//! - While the servers have no room for the records, attempts are not counted, and only the clock
+//!   of the holder decides whether it may settle a job.
 //! - A job that is worked on outside of [`Job::run`] is recorded soon after the program has first
 //!   looked at it. A process that dies before that has not begun it.
 //!
@@ -135,9 +136,9 @@
 //! it stays until it is [revived](Dead::revive) or [discarded](Dead::discard).
 //!
 //! # Programs in other languages
-//! On the servers, a queue consists of ordinary streams and messages, so any client of NATS can send
-//! jobs and read them. The names stay as they are in all releases that read this version of jobs.
-//! For a queue `mill`:
+//! On the servers, a queue consists of ordinary streams and messages, so any client of NATS can
+//! send jobs and read them. The names stay as they are in all releases that read this version of
+//! jobs. For a queue `mill`:
 //!
 //! | what | where |
 //! |---|---|
@@ -149,6 +150,7 @@
 //! | the places of a limit, if there are priorities | the stream `fleet-attempts-q_mill`, messages to `fleet.attempts.q_mill.=permits.NUMBER`, which its consumer `permits` lends |
 //! | the last attempt of each job that was handed out again | the stream `fleet-attempts-q_mill`, messages to `fleet.attempts.q_mill.ID.NUMBER` |
 //! | when jobs were handed out, if there is a [rate](QueueBuilder::rate) | the same stream, a message to `fleet.attempts.q_mill.=rate.starts` |
+//! | the last changes of the settings | the same stream, a message to `fleet.attempts.q_mill.=settings.changes` |
 //! | the jobs that processes work on for the first time | the same stream, messages to `fleet.attempts.q_mill.=pages.PROCESS` |
 //! | how far a job is, for a day at most | the same stream, a message to `fleet.attempts.q_mill.=progress.ID` |
 //! | the dead | the stream `fleet-dead-q_mill`, messages to `fleet.dead.q_mill.ID.NUMBER`, where the job had that number in its stream |
@@ -164,24 +166,24 @@
 //! nats publish --jetstream fleet.jobs.q_mill.user=207 '{"v":1,"data":"a sack of rye"}'
 //! ```
 //!
-//! The acknowledgement of the stream tells that the job is stored. The error 10077 ("maximum messages
-//! per subject exceeded") tells that there is a job with this id. A job has the header
+//! The acknowledgement of the stream tells that the job is stored. The error 10077 ("maximum
+//! messages per subject exceeded") tells that there is a job with this id. A job has the header
 //! `Nats-Msg-Id`, so it can be published again if there is no answer: then the acknowledgement says
 //! that it is a duplicate. The value is never used for another job. It is the random id, or for a
 //! job with a key `ID.RANDOM`, because a key is free again as soon as its job is done.
 //!
 //! In a queue with priorities, a job with a key also has the headers
 //! `Nats-Expected-Last-Subject-Sequence: 0` and
-//! `Nats-Expected-Last-Subject-Sequence-Subject: fleet.*.q_mill.ID`. The error 10071 or 10164 ("wrong
-//! last sequence") then tells that there is a job with this id.
+//! `Nats-Expected-Last-Subject-Sequence-Subject: fleet.*.q_mill.ID`. The error 10071 or 10164
+//! ("wrong last sequence") then tells that there is a job with this id.
 //!
 //! A job may have the header `traceparent`, with the trace that it belongs to as the W3C writes it.
 //!
 //! A job with the header `Fleet-After` is handed out so many milliseconds after it was stored, or
 //! later: a worker that gets it earlier returns it with a pause.
 //!
-//! A dead job has the payload of the job, its number of attempts in the header `Fleet-Attempts`, and
-//! the reason as a string of JSON in `Fleet-Reason`. One whose priority was not 0 has it in
+//! A dead job has the payload of the job, its number of attempts in the header `Fleet-Attempts`,
+//! and the reason as a string of JSON in `Fleet-Reason`. One whose priority was not 0 has it in
 //! `Fleet-Priority`.
 //!
 //! Workers in other languages must do what [`Job::run`] and [`Job::done`] do: renew the lease by
@@ -199,16 +201,17 @@
 //! and the dead.
 //!
 //! # Traces
-//! With the feature `tracing`, a job carries the trace that it was sent in. Each [`Job::run`], and each
-//! run of a function, is in a span `job` of the target `ecru_fleet`, at the level `INFO`, with the
-//! fields `queue`, `id`, `attempt` and `trace_id`. What is sent inside belongs to the same trace. The
-//! functions `in_trace` and `Fleet::carry_traces` connect that with traces from elsewhere, for
-//! instance those of OpenTelemetry. Programs whose jobs wait need the layer of `ecru-tracing`, which
-//! keeps the spans of tasks apart. The jobs of schedules and of maps begin traces of their own.
+//! With the feature `tracing`, a job carries the trace that it was sent in. Each [`Job::run`], and
+//! each run of a function, is in a span `job` of the target `ecru_fleet`, at the level `INFO`, with
+//! the fields `queue`, `id`, `attempt` and `trace_id`. What is sent inside belongs to the same
+//! trace. The functions `in_trace` and `Fleet::carry_traces` connect that with traces from
+//! elsewhere, for instance those of OpenTelemetry. Programs whose jobs wait need the layer of
+//! `ecru-tracing`, which keeps the spans of tasks apart. The jobs of schedules and of maps begin
+//! traces of their own.
 //!
 //! # Beside other systems
-//! The file `FEATURES.md` of this package has what a fleet has and lacks, beside Sidekiq, Oban, River,
-//! asynq, Celery and Temporal, with the test of each feature.
+//! The file `FEATURES.md` of this package has what a fleet has and lacks, beside Sidekiq, Oban,
+//! River, asynq, Celery and Temporal, with the test of each feature.
 //!
 //! # Tests
 //! [`Fleet::local`] works in simulations ([`ecru::sim`]): leases end in virtual time, and each
@@ -247,6 +250,7 @@ mod send;
 mod serve;
 mod settings;
 mod settle;
+mod shared;
 mod stats;
 #[cfg(test)]
 mod tests;

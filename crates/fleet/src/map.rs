@@ -26,7 +26,7 @@ use crate::errors::{CallError, disconnected};
 use crate::function::AGAIN;
 use crate::outcome::Name;
 use crate::panics;
-use crate::queue::Shared;
+use crate::shared::Shared;
 
 /// How many items are sent ahead of what was taken.
 const WINDOW: u64 = 1024;

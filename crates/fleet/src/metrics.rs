@@ -6,7 +6,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::fleet::Fleet;
-use crate::queue::Shared;
+use crate::shared::Shared;
 use crate::stats::Stats;
 
 /// The queues and functions that are open in this process.

@@ -145,7 +145,7 @@ impl Held {
     /// room to send, and not for an answer.
     pub(crate) fn remove_report(&self) {
         if self.end_reports() {
-            ecru::shield_for(PAUSE, || self.lease.report(None));
+            ecru::shield_for(PAUSE, || self.given.lease.report(None));
         }
     }
 
@@ -164,7 +164,7 @@ impl Held {
                 let (report, is_last) = (state.waiting.take(), state.ended);
                 state.sent_at = Some(ecru::time::now());
                 drop(state);
-                own.lease.report(report.as_ref());
+                own.given.lease.report(report.as_ref());
                 let mut state = own.reports.state();
                 if is_last || !state.ended {
                     // After the last one it stays set, so that nothing follows.

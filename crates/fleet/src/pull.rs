@@ -14,11 +14,14 @@ use crate::gate::Gate;
 use crate::held::Holding;
 use crate::job::{self, Job};
 use crate::keeper;
-use crate::queue::Shared;
+use crate::shared::Shared;
 
 /// How long the end of a pull waits for jobs that are on their way. A server that does not answer
 /// must not keep a program from ending.
 const LATE: Duration = Duration::from_secs(2);
+
+/// The most jobs in the channel. Others of a larger window are on their way to it.
+const AHEAD: usize = 1024;
 
 /// The program's side of a pull.
 pub(crate) struct Begun<T> {
@@ -54,12 +57,15 @@ pub(crate) fn begin<T: Wire>(queue: &Arc<Shared>, window: usize) -> io::Result<B
     let engine = queue.engine()?;
     // Listening comes first, so that no cancellation of a job that is handed out is missed.
     let announcements = engine.announcements()?;
-    // The window bounds it.
-    let (give, jobs) = match queue.has_priorities() {
+    let (give, jobs) = channel::bounded::<Job<T>>(if queue.is_rated() {
+        // A job gets its place by the rate when a receiver takes it, and not before.
+        0
+    } else if queue.has_priorities() {
         // What is not in the channel can still be overtaken.
-        true => channel::bounded::<Job<T>>(1),
-        false => channel::unbounded::<Job<T>>(),
-    };
+        1
+    } else {
+        window.min(AHEAD)
+    });
     let own = give.clone();
     let is_open = Box::new(move || !own.is_closed());
     let holding = Holding::new(Arc::clone(&queue.core), queue.lease(), is_open);
@@ -130,6 +136,13 @@ impl<T: Wire> Pull<T> {
             if let Err(error) = taking.work(jobs)
                 && Cancelled::find(&error).is_none()
             {
+                if error.kind() != io::ErrorKind::NotConnected {
+                    // A receiver learns only that there are no more.
+                    let (what, name) = (queue.what, &queue.name);
+                    queue
+                        .core
+                        .warn(&format!("{what} {name:?}: no more jobs are taken here: {error}"));
+                }
                 let _ = ended.set(error);
             }
             jobs.stop();
@@ -243,7 +256,7 @@ impl<T: Wire> Taking<'_, T> {
                     if gate.is_none() && (self.queue.is_rated() || self.queue.has_priorities()) {
                         gate = Some((self.gate)());
                     }
-                    if let Err(refused) = gate.as_ref().unwrap_or(self.give).try_send(job) {
+                    if let Err(refused) = gate.as_ref().unwrap_or(self.give).send(job) {
                         // It is given back as a job that was never begun.
                         self.holding.finish();
                         drop(refused);

@@ -61,8 +61,8 @@ impl Run {
         self.fence
     }
 
-    /// Reports how far the call is: see [`Job::progress`](crate::Job::progress). Has no effect after
-    /// the end of the run.
+    /// Reports how far the call is: see [`Job::progress`](crate::Job::progress). Has no effect
+    /// after the end of the run.
     pub fn progress(&self, progress: &Progress) {
         if let Some(held) = self.held.upgrade() {
             held.report(progress);

@@ -11,7 +11,7 @@ use crate::codec::{self, Wire};
 use crate::engine::{BoxSource, Sending, Terms};
 use crate::errors::SendError;
 use crate::id::JobId;
-use crate::queue::Shared;
+use crate::shared::Shared;
 
 /// What has become of a job that was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -37,9 +37,9 @@ impl<A: Wire, R: Wire> Function<'_, A, R> {
     /// [`stats`](Function::stats) tell of it.
     ///
     /// # Errors
-    /// Returns `InvalidInput` if `window` is 0, `NotConnected` after the end of the fleet, and
-    /// errors of the server. While the server is away, the beginning is repeated for up to 30
-    /// seconds.
+    /// Returns `InvalidInput` if `window` is 0, `NotConnected` after the end of the fleet,
+    /// `PermissionDenied` if the user may not do what it takes, and other errors of the server.
+    /// While the server is away, the beginning is repeated for up to 30 seconds.
     ///
     /// # Cancellation
     /// This is a cancellation point. When it is cancelled, no more calls are taken, calls that were
@@ -74,12 +74,12 @@ impl<A: Wire, R: Wire> Function<'_, A, R> {
 
     fn handle_shielded(&self, arg: A, guard: Guard) -> io::Result<()> {
         let held = &guard.held;
-        let Some(name) = Name::of_token(&held.token) else {
+        let Some(name) = Name::of_token(&held.given.id) else {
             let dead = guard.dead("the job was not sent by a call of the function");
             return Ok(guard.settle((), How::Bury(dead))?);
         };
         // The first attempt of a single call has no result yet.
-        if (held.delivery > 1 || !name.is_single())
+        if (held.given.delivery > 1 || !name.is_single())
             && self.results.get(&name.run, &name.index)?.is_some()
         {
             return Ok(guard.settle((), How::Done)?);

@@ -33,6 +33,20 @@ pub(crate) const NO_ORDER: &str = "it has per_key and priorities; the jobs of a 
      order in which they were sent, so none of them can be more urgent; leave one of the two out, or \
      use two queues";
 
+/// Returns why settings that are to be in force together cannot be.
+pub(crate) fn conflict(spec: &QueueSpec) -> Option<&'static str> {
+    if !spec.per_key {
+        return None;
+    }
+    if spec.priorities {
+        return Some(NO_ORDER);
+    }
+    spec.limit.map(|_| {
+        "it has per_key and a limit; a job that waits for another one of its key counts as \
+         running, so the queue would stall; set no limit"
+    })
+}
+
 /// What a program has set.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
@@ -105,18 +119,11 @@ impl Settings {
                 "per_key is {jobs}, and must be 1: one job of each key at a time"
             ));
         }
-        let QueueSpec { lease, limit, per_key, priorities, .. } =
-            self.shared.apply(&QueueSpec::default());
-        if per_key && priorities {
-            return refuse(NO_ORDER.into());
+        let spec = self.shared.apply(&QueueSpec::default());
+        if let Some(why) = conflict(&spec) {
+            return refuse(why.into());
         }
-        if per_key && limit.is_some() {
-            return refuse(
-                "it has per_key and a limit; a job that waits for another one of its key counts as \
-                 running, so the queue would stall; set no limit"
-                    .into(),
-            );
-        }
+        let QueueSpec { lease, limit, .. } = spec;
         let pause = self.longest_pause(lease);
         if limit.is_some() && pause > lease {
             return refuse(format!(
@@ -170,7 +177,8 @@ macro_rules! setters {
         ///
         /// This, the limit, the capacity and the replicas are settings of the whole fleet. If the
         /// queue exists with another value, opening it changes that: see
-        /// [`Queue::update`](crate::Queue::update). A setting that is not named here stays as it is.
+        /// [`Queue::update`](crate::Queue::update). A setting that is not named here stays as it
+        /// is.
         pub fn lease(mut self, lease: Duration) -> Self {
             self.settings.shared.lease = Some(lease);
             self

@@ -209,7 +209,7 @@ impl Guard {
 
     /// Tells the engine what becomes of the job.
     fn carry_out(&self, how: &How) -> Result<(), Trouble> {
-        let lease = &*self.held.lease;
+        let lease = &*self.held.given.lease;
         match how {
             How::Done if self.held.done_if_certain() => Ok(()),
             How::Done => self.claim().and_then(|()| lease.done().map_err(Trouble::Unknown)),
@@ -228,7 +228,7 @@ impl Guard {
 
     /// Fails if another attempt settles the job.
     fn claim(&self) -> Result<(), Trouble> {
-        match self.held.lease.claim() {
+        match self.held.given.lease.claim() {
             Ok(true) => Ok(()),
             Ok(false) => Err(Trouble::Lost),
             Err(error) => Err(self.trouble(error)),
@@ -246,7 +246,7 @@ impl Guard {
             Trouble::Unknown(error)
         } else {
             // It was refused, and had no effect.
-            self.held.lease.give_back(self.queue.lease());
+            self.held.given.lease.give_back(self.queue.lease());
             Trouble::Lost
         }
     }

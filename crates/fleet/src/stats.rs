@@ -20,8 +20,8 @@ pub struct Stats {
     pub percent: Option<u8>,
     /// Jobs among the dead.
     pub dead: u64,
-    /// Those of `queued` by their [priorities](crate::QueueBuilder::priorities), from the most urgent
-    /// on. In a queue without priorities, all are in the first place.
+    /// Those of `queued` by their [priorities](crate::QueueBuilder::priorities), from the most
+    /// urgent on. In a queue without priorities, all are in the first place.
     pub queued_by_priority: [u64; 4],
     /// Those of `running` by their priorities.
     pub running_by_priority: [u64; 4],

@@ -1,8 +1,8 @@
 //! Traces of `tracing` through jobs, if the feature `tracing` is on.
 //!
 //! A job carries the trace that it was sent in, as the W3C writes it: `00-TRACE-PARENT-FLAGS`, in
-//! hexadecimal digits. Where the job runs, a span has the trace, and what is sent from there belongs
-//! to it.
+//! hexadecimal digits. Where the job runs, a span has the trace, and what is sent from there
+//! belongs to it.
 
 use std::fmt::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +15,7 @@ use crate::fleet::Fleet;
 use crate::held::Held;
 use crate::id::any_number;
 use crate::job::Job;
-use crate::queue::Shared;
+use crate::shared::Shared;
 
 ecru::task_local! {
     /// The trace of the code that runs.
@@ -84,9 +84,9 @@ impl Carrier {
 }
 
 impl Fleet<'_> {
-    /// Sets how the traces of spans are found and set, for programs whose tracing layer has traces of
-    /// its own. `inject` returns the `traceparent` of a span, and `extract` makes a span a part of
-    /// the trace of one. With `tracing-opentelemetry`, both are its `OpenTelemetrySpanExt` and a
+    /// Sets how the traces of spans are found and set, for programs whose tracing layer has traces
+    /// of its own. `inject` returns the `traceparent` of a span, and `extract` makes a span a part
+    /// of the trace of one. With `tracing-opentelemetry`, both are its `OpenTelemetrySpanExt` and a
     /// `TraceContextPropagator`:
     ///
     /// ```text
@@ -119,12 +119,12 @@ impl Fleet<'_> {
     }
 }
 
-/// Calls `f` in a trace that came from elsewhere, for instance in the header `traceparent` of a request
-/// over HTTP. Jobs that are sent inside belong to it, also those that are sent by jobs that are sent
-/// inside, and so on. A text that is no `traceparent` begins a new trace.
+/// Calls `f` in a trace that came from elsewhere, for instance in the header `traceparent` of a
+/// request over HTTP. Jobs that are sent inside belong to it, also those that are sent by jobs that
+/// are sent inside, and so on. A text that is no `traceparent` begins a new trace.
 ///
-/// A job that is sent outside of this and of other jobs begins a trace if there is a span, and tells its
-/// number in an event, at the level `DEBUG`.
+/// A job that is sent outside of this and of other jobs begins a trace if there is a span, and
+/// tells its number in an event, at the level `DEBUG`.
 ///
 /// # Examples
 /// ```
@@ -149,11 +149,11 @@ pub fn in_trace<R>(traceparent: &str, f: impl FnOnce() -> R) -> R {
 }
 
 impl<T> Job<T> {
-    /// Returns the `traceparent` that the job was sent with: the trace that it belongs to, as the W3C
-    /// writes it.
+    /// Returns the `traceparent` that the job was sent with: the trace that it belongs to, as the
+    /// W3C writes it.
     #[must_use]
     pub fn traceparent(&self) -> Option<&str> {
-        self.held().trace.as_deref()
+        self.held().given.trace.as_deref()
     }
 }
 
@@ -161,10 +161,10 @@ impl<T> Job<T> {
 pub(crate) fn current(core: &Core, queue: &Shared) -> Option<String> {
     let span = Span::current();
     if let Some((inject, _)) = core.carrier.get()
-        && let Some(text) = inject(&span)
-        && Context::parse(&text).is_some()
+        && let Some(context) = inject(&span).as_deref().and_then(Context::parse)
     {
-        return Some(text);
+        // Not the text itself, which may go on with anything after what is known of a later version.
+        return Some(context.to_string());
     }
     let context = CURRENT.try_with(|context| *context).map(Context::inside).or_else(|| {
         (!span.is_none()).then(|| {
@@ -190,10 +190,10 @@ impl fmt::Display for Hex {
 pub(crate) fn run<R>(held: &Held, queue: &Shared, f: impl FnOnce() -> R) -> R {
     let (name, id, attempt) = (&*queue.name, held.id.as_str(), held.attempt());
     let span = info_span!(target: "ecru_fleet", "job", queue = name, id, attempt, trace_id = Empty);
-    let sent = held.trace.as_deref().and_then(Context::parse);
+    let sent = held.given.trace.as_deref().and_then(Context::parse);
     let carrier = queue.core.carrier.get();
     if let Some((_, extract)) = &carrier
-        && let Some(text) = held.trace.as_deref().filter(|_| sent.is_some())
+        && let Some(text) = held.given.trace.as_deref().filter(|_| sent.is_some())
     {
         extract(&span, text);
     }

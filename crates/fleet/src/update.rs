@@ -1,6 +1,6 @@
 //! Changing the settings of a queue while it is in use.
 
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::time::Duration;
 
 use crate::engine::{Changes, QueueSpec, Rate};
@@ -45,7 +45,7 @@ impl Update {
     }
 
     /// Changes how many jobs may run at once in the whole fleet. Those that run go on, also if they
-    /// are more.
+    /// are more. A queue with [`per_key`](crate::QueueBuilder::per_key) has no limit.
     pub fn limit(mut self, running: usize) -> Update {
         self.0.limit = Some(Some(running));
         self
@@ -97,8 +97,22 @@ impl Update {
     }
 }
 
-/// Returns each setting that differs, with both values, in words.
-pub(crate) fn differences(old: &QueueSpec, new: &QueueSpec) -> Vec<String> {
+/// A setting that differs, with both values.
+pub(crate) struct Difference {
+    pub(crate) what: &'static str,
+    pub(crate) old: String,
+    pub(crate) new: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Difference { what, old, new } = self;
+        write!(f, "the {what} was {old} and is {new}")
+    }
+}
+
+/// Returns each setting that differs.
+pub(crate) fn differences(old: &QueueSpec, new: &QueueSpec) -> Vec<Difference> {
     let mut found = Vec::new();
     note(&mut found, "lease", Some(old.lease), Some(new.lease));
     note(&mut found, "limit", old.limit, new.limit);
@@ -110,9 +124,14 @@ pub(crate) fn differences(old: &QueueSpec, new: &QueueSpec) -> Vec<String> {
     found
 }
 
-fn note<T: PartialEq + Debug>(found: &mut Vec<String>, what: &str, old: Option<T>, new: Option<T>) {
+fn note<T: PartialEq + Debug>(
+    found: &mut Vec<Difference>,
+    what: &'static str,
+    old: Option<T>,
+    new: Option<T>,
+) {
     if old != new {
         let show = |value: Option<T>| value.map_or("none".into(), |value| format!("{value:?}"));
-        found.push(format!("the {what} was {} and is {}", show(old), show(new)));
+        found.push(Difference { what, old: show(old), new: show(new) });
     }
 }

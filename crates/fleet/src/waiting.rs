@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::queue::Shared;
+use crate::shared::Shared;
 
 /// The runs in this process whose results wait until the servers have room.
 #[derive(Default)]
