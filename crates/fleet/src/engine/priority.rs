@@ -11,12 +11,12 @@ pub(crate) fn priorities() -> std::ops::Range<u8> {
     0..4
 }
 
-/// Chooses the priority of the next job: the most urgent one, but after [`PATIENCE`] of those a less
-/// urgent one.
+/// Chooses the priority of the next job: the most urgent one, but after [`PATIENCE`] of those a
+/// less urgent one.
 ///
-/// So of each [`BOUND`] jobs in a row, one at least is of each priority that has jobs. A priority is
-/// passed [`PATIENCE`] times, and then waits for others that were passed as often: one more urgent
-/// job at most of each other priority, and two less urgent ones.
+/// So of each [`BOUND`] jobs in a row, one at least is of each priority that has jobs. A priority
+/// is passed [`PATIENCE`] times, and then waits for others that were passed as often: one more
+/// urgent job at most of each other priority, and two less urgent ones.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Picker {
     /// How many more urgent jobs have come since the last one of each priority.
@@ -30,9 +30,13 @@ pub(crate) const BOUND: usize = 12;
 impl Picker {
     /// Returns the priority of the next job among those that have jobs.
     pub(crate) fn pick(&self, has_jobs: impl Fn(u8) -> bool) -> Option<u8> {
+        self.due(&has_jobs).or_else(|| priorities().find(|priority| has_jobs(*priority)))
+    }
+
+    /// Returns the priority that was passed so often that it is next.
+    pub(crate) fn due(&self, has_jobs: impl Fn(u8) -> bool) -> Option<u8> {
         let is_due = |priority: &u8| self.passed[usize::from(*priority)] >= PATIENCE;
-        let due = priorities().find(|priority| is_due(priority) && has_jobs(*priority));
-        due.or_else(|| priorities().find(|priority| has_jobs(*priority)))
+        priorities().find(|priority| is_due(priority) && has_jobs(*priority))
     }
 
     /// Returns how many jobs of the chosen priority may come in a row before another priority is

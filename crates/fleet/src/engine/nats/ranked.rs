@@ -1,17 +1,19 @@
 //! Takes jobs that have priorities.
 //!
-//! Each priority has a consumer. A *watch* is a request at one of them that is answered when there is
-//! a job, and asks for one. Other requests are answered at once, also if there is none: the server is
-//! *asked*. A priority is watched, or it may have jobs.
+//! Each priority has a consumer. A *watch* is a request at one of them that is answered when there
+//! is a job, and asks for one. Other requests are answered at once, also if there is none: the
+//! server is *asked*. A priority is watched, or it may have jobs.
 //!
-//! - While there is room, the priority that is next by the [`Picker`] is asked, among those that may
-//!   have jobs. If it has none, and all that are more urgent are watched, it is watched, too. So an
-//!   idle process watches all of them, and one that works on a priority watches the more urgent ones.
-//! - A job that answers a watch when there is no room is given back at once, so that another process
-//!   gets it, and its priority is not watched until there is room.
+//! - While there is room, the priority that is next by the [`Picker`] is asked, among those that
+//!   may have jobs. If it has none, and all that are more urgent are watched, it is watched, too.
+//!   So an idle process watches all of them, and one that works on a priority watches the more
+//!   urgent ones.
+//! - A job that answers a watch when there is no room is given back at once, so that another
+//!   process gets it, and its priority is not watched until there is room.
 //!
-//! If the queue has a limit, there is room only for as many jobs as there are places of it here: see
-//! [`permits`](super::permits). A place that is not used is given back after a third of a lease.
+//! If the queue has a limit, there is room only for as many jobs as there are places of it here:
+//! see [`permits`](super::permits). A place that is not used is given back after a third of a
+//! lease.
 
 use std::array;
 use std::collections::VecDeque;
@@ -35,6 +37,9 @@ use crate::errors::disconnected;
 /// How long the server may take to say that there is no job. It does not answer while the queue is
 /// paused.
 const ANSWER: Duration = Duration::from_millis(500);
+
+/// How much is asked for at once, at most. A larger window is filled by several questions.
+const MOST: usize = 256;
 
 /// The pause after a question that could not be asked.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -297,7 +302,7 @@ impl Ranked {
         let is_busy = priorities().any(|priority| state.may_have_jobs(priority));
         let wanted = if is_busy { free } else { free.min(1) };
         state.permits.truncate(wanted);
-        let missing = wanted.saturating_sub(state.permits.len());
+        let missing = wanted.saturating_sub(state.permits.len()).min(MOST);
         if missing > 0 && !state.is_watched(PERMITS) {
             let found = self.answered(PERMITS, missing)?;
             if found.len() < missing {
@@ -318,19 +323,29 @@ impl Ranked {
                 self.watch(state, index)?;
                 continue;
             }
-            let row = state.picker.row(priority, |priority| state.may_have_jobs(priority));
-            let count = row.min(room);
-            let found = self.answered(index, count)?;
-            match found.last() {
-                Some(last) if found.len() == count => state.has_more[index] = last.pending() > 0,
-                _ if is_first => self.watch(state, index)?,
-                _ => state.picker.missed(priority),
+            let asked = self.questions(state, priority, room);
+            let (mut has_come, mut empty) = (false, Vec::new());
+            for ((priority, count), found) in asked.iter().zip(self.answers(&asked)?) {
+                let index = usize::from(*priority);
+                match found.last() {
+                    Some(last) if found.len() == *count => {
+                        state.has_more[index] = last.pending() > 0;
+                    }
+                    _ => empty.push(*priority),
+                }
+                has_come |= !found.is_empty();
+                for delivery in found {
+                    if let Some(refused) = self.take(state, delivery) {
+                        let _ = refused.retry(None);
+                        state.has_more[index] = true;
+                    }
+                }
             }
-            let has_come = !found.is_empty();
-            for delivery in found {
-                if let Some(refused) = self.take(state, delivery) {
-                    let _ = refused.retry(None);
-                    state.has_more[index] = true;
+            for priority in empty {
+                let index = usize::from(priority);
+                match (0..index).all(|other| state.is_watched(other)) {
+                    true => self.watch(state, index)?,
+                    false => state.picker.missed(priority),
                 }
             }
             if has_come {
@@ -340,8 +355,44 @@ impl Ranked {
         Ok(false)
     }
 
-    /// Asks a consumer for what it has now. The end of this task does not interrupt that, so nothing
-    /// is lost on its way.
+    /// Returns which priorities are asked now, and for how many jobs: the chosen one, and those that
+    /// are due after that, which often have none. Asked one after another, they would cost a round
+    /// trip each.
+    fn questions(&self, state: &State, chosen: u8, room: usize) -> Vec<(u8, usize)> {
+        let row = state.picker.row(chosen, |priority| state.may_have_jobs(priority));
+        let count = row.min(room).min(MOST);
+        let (mut asked, mut picker) = (vec![(chosen, count)], state.picker.clone());
+        (0..count).for_each(|_| picker.took(chosen));
+        for _ in count..room {
+            let is_open = |priority: u8| {
+                state.may_have_jobs(priority) && asked.iter().all(|(other, _)| *other != priority)
+            };
+            let Some(due) = picker.due(is_open) else { break };
+            picker.took(due);
+            asked.push((due, 1));
+        }
+        asked
+    }
+
+    /// Asks several priorities at once. If one cannot be asked, nothing is lost of the others.
+    fn answers(&self, asked: &[(u8, usize)]) -> io::Result<Vec<Vec<Delivery>>> {
+        let ask = |(priority, count): &(u8, usize)| self.answered((*priority).into(), *count);
+        if let [only] = asked {
+            return Ok(vec![ask(only)?]);
+        }
+        let answers = ecru::par::map(asked, ask);
+        if answers.iter().all(Result::is_ok) {
+            return answers.into_iter().collect();
+        }
+        let (found, failed): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
+        for delivery in found.into_iter().flatten().flatten() {
+            let _ = delivery.retry(None);
+        }
+        failed.into_iter().next().unwrap_or_else(|| Ok(Vec::new())).map(|_| Vec::new())
+    }
+
+    /// Asks a consumer for what it has now. The end of this task does not interrupt that, so
+    /// nothing is lost on its way.
     fn answered(&self, index: usize, count: usize) -> io::Result<Vec<Delivery>> {
         let consumer = self.consumer(index)?;
         match ecru::shield(|| consumer.fetch(count, ANSWER)) {
