@@ -7,9 +7,9 @@
 //! may be made from any task or thread.
 //!
 //! # Ids
-//! A job is named by a *token*: 1 to [`MAX_TOKEN`](names::MAX_TOKEN) bytes of `A-Z a-z 0-9 _ - =`. A token can be a
-//! part of a NATS subject and of a key in a bucket. The names of queues and result stores are 1 to
-//! [`MAX_NAME`] bytes of `A-Z a-z 0-9 _ -`. The layer above has checked both.
+//! A job is named by a *token*: 1 to [`MAX_TOKEN`](names::MAX_TOKEN) bytes of `A-Z a-z 0-9 _ - =`.
+//! A token can be a part of a NATS subject and of a key in a bucket. The names of queues and result
+//! stores are 1 to [`MAX_NAME`] bytes of `A-Z a-z 0-9 _ -`. The layer above has checked both.
 //!
 //! A job that is in order with others has the id `KEY==NAME`, which is no token of a text. It is
 //! handed out when no job of the key that was stored before is queued or held.
@@ -142,9 +142,9 @@ pub(crate) trait Engine: Send + Sync {
     /// settings, these replace them. Names of stores and of queues do not collide.
     fn results(&self, spec: &ResultsSpec) -> io::Result<Box<dyn EngineResults>>;
 
-    /// Lets leases be renewed by tasks of `s`, whose thread no code of the program blocks. An engine
-    /// that has a connection opens another one there, with which leases are renewed from then on.
-    /// Is repeated after an error.
+    /// Lets leases be renewed by tasks of `s`, whose thread no code of the program blocks. An
+    /// engine that has a connection opens another one there, with which leases are renewed from
+    /// then on. Is repeated after an error.
     fn attend<'scope>(&self, s: &'scope Scope<'scope, '_>) -> io::Result<()> {
         let _ = s;
         Ok(())
@@ -214,8 +214,8 @@ pub(crate) trait EngineQueue: Send + Sync {
     /// Taking it from the source twice is not allowed. Dropping the source withdraws nothing.
     ///
     /// The id is free again as soon as its job is settled or cancelled. `sending` is made for this
-    /// job alone and is never used for another one. An engine that remembers recent messages uses it
-    /// to refuse a repetition (`Already`) even when the first one has been settled.
+    /// job alone and is never used for another one. An engine that remembers recent messages uses
+    /// it to refuse a repetition (`Already`) even when the first one has been settled.
     ///
     /// The job is handed out no sooner than `after` its storing. Until then it counts as queued or
     /// as running.
@@ -252,8 +252,8 @@ pub(crate) trait EngineQueue: Send + Sync {
     fn spec(&self) -> io::Result<QueueSpec>;
 
     /// Changes settings while the queue is in use, and announces a lease that is changed. Jobs that
-    /// are queued or held stay, also if they are more than the new limits. What cannot be changed is
-    /// refused with an `InvalidInput` error that says why.
+    /// are queued or held stay, also if they are more than the new limits. What cannot be changed
+    /// is refused with an `InvalidInput` error that says why.
     fn update(&self, changes: &Changes) -> io::Result<()>;
 
     /// Listens to the cancellations of jobs that are held anywhere in the fleet, and to changes of
@@ -336,6 +336,7 @@ pub(crate) struct Delivery {
     /// Its priority.
     pub(crate) priority: u8,
     /// The trace that it belongs to.
+    #[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "only spans have it"))]
     pub(crate) trace: Option<String>,
     /// How often the work on it has begun before, as far as the engine knows yet:
     /// [`Lease::begin`] knows.
@@ -358,8 +359,9 @@ pub(crate) struct Delivery {
 /// Each job has one holder that settles it. `begin` says that its holder is the one, unless another
 /// one begins later. `claim` says so for good.
 ///
-/// A holder is *certain* while no one else can have been handed the job: it was handed out to it for
-/// the first time, and its lease has not ended, counted from the [request](Delivery::requested).
+/// A holder is *certain* while no one else can have been handed the job: it was handed out to it
+/// for the first time, and its lease has not ended, counted from the
+/// [request](Delivery::requested).
 pub(crate) trait Lease: Send + Sync {
     /// Stores that the work on the job begins here, and returns how often it has begun, this time
     /// included. Confirmed. It is repeated if the holder was certain and is not any more before it
@@ -386,8 +388,8 @@ pub(crate) trait Lease: Send + Sync {
     /// some time after its holder has died.
     fn report(&self, progress: Option<&Progress>);
 
-    /// Removes the job without a claim, for a holder that is certain. If it is certain after `true`,
-    /// too, it has settled the job. Otherwise it must `claim`.
+    /// Removes the job without a claim, for a holder that is certain. If it is certain after
+    /// `true`, too, it has settled the job. Otherwise it must `claim`.
     fn done_if_certain(&self) -> bool {
         false
     }
@@ -404,7 +406,8 @@ pub(crate) trait Lease: Send + Sync {
     /// is never handed out again. It may have been removed before.
     fn done(&self) -> io::Result<()>;
 
-    /// Returns the job to the queue, to be handed out again no sooner than after `delay`. Confirmed.
+    /// Returns the job to the queue, to be handed out again no sooner than after `delay`.
+    /// Confirmed.
     fn retry(&self, delay: Duration) -> io::Result<()>;
 
     /// The same without a confirmation and without ever waiting, also in a cancelled task, during
@@ -412,8 +415,8 @@ pub(crate) trait Lease: Send + Sync {
     /// lease expires.
     fn give_back(&self, delay: Duration);
 
-    /// Removes the job because it is not to be tried again: it was stored among the dead. Confirmed,
-    /// and after `claim`, as `done`.
+    /// Removes the job because it is not to be tried again: it was stored among the dead.
+    /// Confirmed, and after `claim`, as `done`.
     fn terminate(&self, why: &str) -> io::Result<()>;
 }
 

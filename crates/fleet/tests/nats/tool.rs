@@ -85,7 +85,7 @@ fn fleet_350_doctor_on_one_server() {
         finds(&text, "ok", "stream", "jobs of the queue mill: 1 of 1 replicas");
         finds(&text, "ok", "stream", "dead jobs of the queue mill");
         finds(&text, "ok", "stream", "attempts of the queue mill");
-        finds(&text, "ok", "permissions", "21 tries");
+        finds(&text, "ok", "permissions", "47 tries");
         finds(&text, "ok", "limits", "jobs of 1047552 bytes");
         assert!(text.ends_with("12 checks, 2 warnings, 0 failed\n"), "{text}");
         let system = format!("nats://admin:hush@{}", server.address());
@@ -229,7 +229,8 @@ fn clock(seconds: u64) -> String {
     format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
-/// - given: users who may not store results, may not hear of cancellations, or hear no answers
+/// - given: users who may not store results, may not hear of cancellations, may do only what a
+///   queue without priorities needs, or hear no answers
 /// - when: the doctor tries what a fleet does
 /// - then: the lines name what is forbidden and the permission that is missing, and nothing was
 ///   stored
@@ -238,6 +239,10 @@ fn fleet_353_doctor_on_permissions() {
     let config = "authorization { users: [
         { user: all, password: p }
         { user: reader, password: p, permissions: { publish: { deny: \"$KV.>\" } } }
+        { user: plain, password: p, permissions: { publish: { deny: [
+            \"fleet.jobs-1.>\", \"fleet.jobs-2.>\", \"fleet.jobs-3.>\", \"$JS.API.*.*.*.workers-1\",
+            \"$JS.API.CONSUMER.MSG.NEXT.*.workers-3\", \"$JS.ACK.*.permits.>\",
+            \"$JS.API.STREAM.UPDATE.*\" ] } } }
         { user: deaf, password: p, permissions: { subscribe: { deny: \"fleet.cancel.*\" } } }
         { user: mute, password: p, permissions: { publish: \"fleet.>\", subscribe: \"fleet.>\" } }
         { user: worker, password: p, permissions: { publish: { deny: \"$SYS.>\" } } } ] }";
@@ -254,11 +259,30 @@ fn fleet_353_doctor_on_permissions() {
             })?;
             let (code, text) = examine("all");
             assert_eq!(code, 1, "{text}");
-            finds(&text, "ok", "permissions", "21 tries");
+            finds(&text, "ok", "permissions", "47 tries");
             let (code, text) = examine("reader");
             assert_eq!(code, 2, "{text}");
             finds(&text, "FAILED", "permissions", "may not store results");
             finds(&text, "FAILED", "permissions", "permit it to publish to $KV.> in nats.conf");
+            let (code, text) = examine("plain");
+            assert_eq!(code, 2, "{text}");
+            for subject in ["fleet.jobs-1.>", "fleet.jobs-2.>", "fleet.jobs-3.>"] {
+                finds(&text, "FAILED", "permissions", "may not send jobs with priorities");
+                finds(
+                    &text,
+                    "FAILED",
+                    "permissions",
+                    &format!("permit it to publish to {subject}"),
+                );
+            }
+            for purpose in
+                ["open queues", "take jobs"].map(|what| format!("{what} with priorities"))
+            {
+                finds(&text, "FAILED", "permissions", &format!("may not {purpose}"));
+            }
+            finds(&text, "FAILED", "permissions", "may not keep a limit with priorities");
+            finds(&text, "FAILED", "permissions", "may not change settings");
+            assert!(!text.contains("may not send jobs:"), "{text}");
             let (code, text) = examine("deaf");
             assert_eq!(code, 2, "{text}");
             finds(&text, "FAILED", "permissions", "permit it to subscribe to fleet.cancel.*");
@@ -305,6 +329,38 @@ fn fleet_354_doctor_on_streams_and_limits() {
             consumer.delete()?;
             let (_, text) = doctor(&url, &[]);
             finds(&text, "warning", "stream", "the consumer workers is missing");
+            Ok::<(), io::Error>(())
+        })
+    })
+    .unwrap();
+}
+
+/// - given: a queue
+/// - when: a process opens it with another lease, and then one with the first lease again
+/// - then: the doctor warns after the second change, with both values and the process
+#[test]
+fn fleet_382_doctor_on_settings_that_processes_disagree_about() {
+    let Some(server) = Server::start("") else { return };
+    ecru::run(|| {
+        ecru::scope(|s| {
+            let open = |lease| {
+                let fleet = Fleet::connect(s, &server.url())?;
+                fleet.on_warning(|_| {});
+                fleet.queue::<u32>("mill").lease(Duration::from_secs(lease)).limit(7).open()
+            };
+            open(20)?;
+            open(40)?;
+            let (_, text) = doctor(&server.url(), &[]);
+            assert!(!text.contains("back and forth"), "{text}");
+            finds(&text, "ok", "stream", "jobs of the queue mill");
+            open(20)?;
+            let (code, text) = doctor(&server.url(), &[]);
+            assert_eq!(code, 1, "{text}");
+            let words = "the queue mill: the lease is changed back and forth, last from 40s to 20s";
+            finds(&text, "warning", "settings", words);
+            let process = format!("-{}-", std::process::id());
+            finds(&text, "warning", "settings", &process);
+            assert!(!text.contains("the limit is changed"), "{text}");
             Ok::<(), io::Error>(())
         })
     })
@@ -413,7 +469,8 @@ fn fleet_357_doctor_on_a_cluster_slow() {
             let js = Client::connect(s, &cluster.urls())?.jetstream();
             let leader = crate::cluster::settled(&js, "fleet-jobs-q_all");
             let urls = cluster.urls();
-            // Each server learns of the clients' addresses of the others, and a replica can be late.
+            // Each server learns of the clients' addresses of the others, and a replica can be
+            // late.
             until(|| {
                 let (code, text) = doctor(&urls, &["--timeout", "2"]);
                 let each = ["n1", "n2", "n3"].iter().all(|server| {

@@ -60,6 +60,11 @@ pub(crate) fn progress(queue: &str, token: &str) -> String {
     format!("fleet.attempts.{queue}.=progress.{token}")
 }
 
+/// Returns the subject of the last changes of a queue's settings.
+pub(crate) fn changes(queue: &str) -> String {
+    format!("fleet.attempts.{queue}.=settings.changes")
+}
+
 /// Writes the id of a job as the servers have it: bytes other than letters, digits, `_` and `-`
 /// become `=` and two hexadecimal digits.
 pub(crate) fn token(id: &str) -> String {

@@ -209,8 +209,8 @@ impl Jobs {
         })
     }
 
-    /// Notes that the work on a job begins, and returns how often it has. The holder may be late, if
-    /// no other one has begun.
+    /// Notes that the work on a job begins, and returns how often it has. The holder may be late,
+    /// if no other one has begun.
     pub(super) fn begin(&mut self, number: u64, delivery: u32) -> Result<u32, LeaseLost> {
         let job = self.by_number.get_mut(&number).ok_or(LeaseLost::Cancelled)?;
         if job.begun_by > delivery {

@@ -32,8 +32,8 @@ pub(super) const OTHER_CONSUMER: u32 = 10148;
 pub(super) const OTHER_STREAM: u32 = 10058;
 /// The last message of a subject is another one, or is being stored.
 pub(super) const OTHER_SEQUENCE: [u32; 2] = [10071, 10164];
-/// No memory, no storage, no storage of the account.
-const NO_ROOM: [u32; 3] = [10023, 10028, 10047];
+/// None in the account, in the cluster, in memory, in files.
+const NO_ROOM: [u32; 4] = [10002, 10023, 10028, 10047];
 
 /// Which limit of a stream refused a message.
 pub(super) enum Limit {
@@ -101,12 +101,20 @@ pub(super) fn repeated<T>(mut read: impl FnMut() -> Result<T, Error>) -> io::Res
 }
 
 /// Repeats several reads together in the same way.
-pub(super) fn begun<T>(mut begin: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+pub(super) fn begun<T>(begin: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    repeated_if(is_passing, begin)
+}
+
+/// Repeats what has failed with an error that may pass, for 30 seconds at most.
+pub(super) fn repeated_if<T>(
+    may_pass: impl Fn(&Error) -> bool,
+    mut begin: impl FnMut() -> io::Result<T>,
+) -> io::Result<T> {
     let until = ecru::time::now() + PATIENCE;
     let (mut pause, longest) = PAUSES;
     let may_pass = |error: &io::Error| {
         let error = error.get_ref().and_then(|error| error.downcast_ref::<Error>());
-        error.is_some_and(is_passing)
+        error.is_some_and(&may_pass)
     };
     loop {
         match begin() {

@@ -9,8 +9,8 @@
 //! since it read last, if there are any, before it begins what is new on its own.
 //!
 //! A job stays on the page for a few versions after its end, for readers that are slow. The page of
-//! a process that was killed stays, too, and says that the work on its jobs has begun. It is removed
-//! when none of them is there any more.
+//! a process that was killed stays, too, and says that the work on its jobs has begun. It is
+//! removed when none of them is there any more.
 //!
 //! A page names a job by its sequence number and a part of its hashed id, as the stream of the jobs
 //! may have been deleted and created since.
@@ -66,8 +66,8 @@ impl Entry {
     }
 }
 
-/// A page as it is stored: `SINCE SEQUENCE-HASH-BEGUN-SECONDS ..`. The last part is for operators: the
-/// time on the wall at which the work began.
+/// A page as it is stored: `SINCE SEQUENCE-HASH-BEGUN-SECONDS ..`. The last part is for operators:
+/// the time on the wall at which the work began.
 #[derive(Debug, PartialEq, Eq)]
 struct Text {
     /// Each job that has begun after the version of the page with this number is there.
@@ -117,8 +117,8 @@ struct All {
 struct Others {
     /// What was stored up to this number of the stream has been read.
     read: u64,
-    /// The jobs that were begun, with the numbers of the pages that say so first: the last ones, and
-    /// older ones.
+    /// The jobs that were begun, with the numbers of the pages that say so first: the last ones,
+    /// and older ones.
     begun: [HashMap<Entry, u64>; 2],
     /// What was begun since is known.
     known_since: Instant,

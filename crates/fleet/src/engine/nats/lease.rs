@@ -43,8 +43,8 @@ pub(super) struct Stream {
 }
 
 impl NatsLease {
-    /// Removes the job, and returns when the servers have stored that. The caller has claimed it, so
-    /// a repetition does no harm.
+    /// Removes the job, and returns when the servers have stored that. The caller has claimed it,
+    /// so a repetition does no harm.
     ///
     /// A server that was killed may have lost what its consumer stored last. It does not answer
     /// then when a message is settled that it does not remember to have handed out, although it

@@ -6,14 +6,15 @@
 //! `max_ack_pending`. Its `backoff` is never set, because it would replace the lease, and neither
 //! is `max_deliver`, after which a message would stay undelivered.
 //!
-//! With priorities, each priority has subjects and a consumer of its own: see [`ranked`] and decision
-//! 44. What [`permits`] lends is then the limit.
+//! With priorities, each priority has subjects and a consumer of its own: see [`ranked`] and the
+//! decision 44. What [`permits`] lends is then the limit.
 //!
 //! JetStream fences nothing: it accepts a late acknowledgement although the message has been handed
 //! out again. So holders watch their own clocks, [`attempts`] decides which of them settles a job,
 //! and results are stored by the first writer.
 
 mod attempts;
+mod changes;
 mod dead;
 mod failure;
 mod journal;
@@ -32,16 +33,17 @@ mod send;
 mod watch;
 mod workers;
 
+use std::error::Error as _;
 use std::io;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use ecru::Scope;
 use ecru_nats::jetstream::JetStream;
-use ecru_nats::{Client, Daemons, Options};
+use ecru_nats::{Client, Daemons, Error, ErrorKind, Options};
 
 use super::{Changes, Engine, EngineQueue, EngineResults, ResultsSpec};
-use failure::failed;
+use failure::{failed, repeated_if};
 
 /// The first version whose JetStream has what a fleet needs.
 const OLDEST: (u32, u32) = (2, 12);
@@ -49,8 +51,8 @@ const OLDEST: (u32, u32) = (2, 12);
 /// The connection that leases are renewed with, once there is one.
 type Attendant = Arc<OnceLock<Client>>;
 
-/// The engine of one connection, and of another one for the leases. It knows passwords, so it has no
-/// `Debug`.
+/// The engine of one connection, and of another one for the leases. It knows passwords, so it has
+/// no `Debug`.
 pub(crate) struct NatsEngine {
     jetstream: JetStream,
     attendant: Attendant,
@@ -90,9 +92,17 @@ impl Engine for NatsEngine {
     }
 
     fn attend<'scope>(&self, s: &'scope Scope<'scope, '_>) -> io::Result<()> {
+        // A worker that begins while the servers are away waits for them. A server that refuses
+        // another connection does not change its mind.
         // At its end no renewal is waited for any more.
         let options = self.options.clone().flush_timeout(Duration::ZERO);
-        let client = options.connect(s, &self.urls).map_err(failed)?;
+        let is_away = |error: &Error| {
+            let is_of_socket = error.source().is_some_and(|source| source.is::<io::Error>());
+            error.kind() == ErrorKind::Connect
+                && (is_of_socket || !self.jetstream.client().is_connected())
+        };
+        let client =
+            repeated_if(is_away, || options.clone().connect(s, &self.urls).map_err(failed))?;
         // This is called by one task, and not again after `Ok`.
         let _ = self.attendant.set(client);
         Ok(())

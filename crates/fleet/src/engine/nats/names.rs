@@ -10,6 +10,7 @@
 //! | the dead of a queue | the stream `fleet-dead-QUEUE`, the subjects `fleet.dead.QUEUE.ID.SEQUENCE` |
 //! | the last attempt of each job that was handed out again | the stream `fleet-attempts-QUEUE`, the subjects `fleet.attempts.QUEUE.ID.SEQUENCE` |
 //! | when jobs were handed out under a rate | the same stream, the subject `fleet.attempts.QUEUE.=rate.starts` |
+//! | the last changes of the settings | the same stream, the subject `fleet.attempts.QUEUE.=settings.changes` |
 //! | the jobs that a process is working on for the first time | the same stream, the subjects `fleet.attempts.QUEUE.=pages.PROCESS` |
 //! | how far a job is | the same stream, the subjects `fleet.attempts.QUEUE.=progress.ID` |
 //! | cancellations of jobs that are held | the subject `fleet.cancel.QUEUE`, which is not stored |
@@ -133,6 +134,11 @@ impl Names {
     /// When jobs were handed out. No id has the token before it.
     pub(super) fn rate(&self) -> String {
         format!("fleet.attempts.{}.=rate.starts", self.queue)
+    }
+
+    /// The last changes of the settings. No id has the token before it.
+    pub(super) fn changes(&self) -> String {
+        format!("fleet.attempts.{}.=settings.changes", self.queue)
     }
 
     /// A place of a limit, or `*` for all of them. No id has the token before it.

@@ -8,7 +8,7 @@ use ecru_nats::jetstream::{
 };
 use ecru_nats::{Error, ErrorKind};
 
-use super::failure::{NO_STREAM, OTHER_CONSUMER, OTHER_STREAM, failed};
+use super::failure::{NO_STREAM, OTHER_CONSUMER, OTHER_STREAM, failed, is_full, is_passing};
 use super::names::{self, Names};
 use super::rate;
 use crate::engine::{Changes, KEEP, PRIORITIES, QueueSpec, ResultsSpec, priorities};
@@ -62,8 +62,8 @@ pub(super) fn queue(js: &JetStream, names: &Names, settings: &Changes) -> io::Re
         ..StreamConfig::new(&names.dead)
     };
     stream(js, &dead, &format!("the dead of the queue {queue}"))?;
-    // The records of settled jobs end by themselves. Others are replaced until their job is settled,
-    // but for those of jobs that were removed by other programs.
+    // The records of settled jobs end by themselves. Others are replaced until their job is
+    // settled, but for those of jobs that were removed by other programs.
     let attempts = StreamConfig {
         description: format!("The attempts of the queue {queue}"),
         subjects: vec![names.all_attempts()],
@@ -244,6 +244,8 @@ fn update_stream(
     }
     match js.update_stream(wanted) {
         Ok(_) => Ok(()),
+        // A leader is being elected, or there is no room.
+        Err(error) if is_passing(&error) || is_full(&error) => Err(failed(error)),
         Err(error) if error.kind() == ErrorKind::JetStream => {
             let text = format!("{about}: the servers refuse the settings: {error}");
             Err(io::Error::new(io::ErrorKind::InvalidInput, text))

@@ -1,10 +1,10 @@
 //! The places of a limit, if jobs have priorities: each is a message that a consumer lends.
 //!
 //! Each priority has a consumer of its own, and none of them can count the jobs of the others. So a
-//! process takes a place first, and then the most urgent job that there is. The place is renewed with
-//! the lease of the job, and given back when the job is not held any more. The place of a process
-//! that was killed is lent again when its lease has ended, as is its job. A job that waits for its
-//! next attempt takes none.
+//! process takes a place first, and then the most urgent job that there is. The place is renewed
+//! with the lease of the job, and given back when the job is not held any more. The place of a
+//! process that was killed is lent again when its lease has ended, as is its job. A job that waits
+//! for its next attempt takes none.
 
 use std::io;
 use std::time::{Duration, Instant};

@@ -9,12 +9,12 @@ use ecru_nats::Subscription;
 use ecru_nats::jetstream::{Consumer, ConsumerInfo, JetStream};
 
 use super::attempts::Records;
-use super::failure::{begun, failed, no_item};
+use super::failure::{begun, failed, no_item, repeated};
 use super::lease::Stream;
 use super::names::Names;
 use super::pull::NatsPull;
 use super::workers::Workers;
-use super::{Attendant, dead, open, progress, rate, send};
+use super::{Attendant, changes, dead, open, progress, rate, send};
 use crate::engine::{
     Announced, Announcements, BoxSource, Changes, Counts, Dead, EngineQueue, PRIORITIES, Pull,
     QueueSpec, Sending, Terms, priorities,
@@ -144,7 +144,8 @@ impl EngineQueue for NatsQueue {
         let update =
             |workers: &Consumer| open::update_consumer(&self.js, &self.names, workers, changes);
         self.workers.with_each(update)?;
-        self.workers.spec()?;
+        let found = self.workers.spec()?;
+        changes::note(&self.js, &self.names, self.records.journal.name(), &before, &found);
         self.workers.provide_permits()?;
         self.workers.update_permits(changes)?;
         self.announce_lease(after.lease)
@@ -153,8 +154,8 @@ impl EngineQueue for NatsQueue {
     fn announcements(&self) -> io::Result<Box<dyn Announcements>> {
         let client = self.js.client();
         let heard = client.subscribe(&self.names.cancellations()).map_err(failed)?;
-        // From now on the server sends them. What was published before is of no interest here.
-        client.flush().or_else(|_| client.flush()).map_err(failed)?;
+        // From then on the server sends them. What was published before is of no interest here.
+        repeated(|| client.flush())?;
         Ok(Box::new(NatsAnnouncements(heard)))
     }
 

@@ -49,8 +49,8 @@ pub(super) fn begin(
     }
 }
 
-/// Returns the message of a job. In a queue with priorities, the server refuses it if a job with its
-/// id is there, whatever the priority of that one is.
+/// Returns the message of a job. In a queue with priorities, the server refuses it if a job with
+/// its id is there, whatever the priority of that one is.
 fn message(
     names: &Names,
     id: &str,

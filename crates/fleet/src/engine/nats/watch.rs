@@ -5,10 +5,10 @@
 //! first. So each hint leads to a look at the bucket. In a cluster, a hint can be missed while the
 //! servers learn of the subscription, so the watch looks now and then without one, too.
 //!
-//! A whole run: a consumer of its own hands out what is stored, without acknowledgements. It numbers
-//! what it hands out, so the watch notices that something was lost, and creates another consumer,
-//! which begins after the last result that came. The server deletes a consumer some time after its
-//! watch has ended.
+//! A whole run: a consumer of its own hands out what is stored, without acknowledgements. It
+//! numbers what it hands out, so the watch notices that something was lost, and creates another
+//! consumer, which begins after the last result that came. The server deletes a consumer some time
+//! after its watch has ended.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

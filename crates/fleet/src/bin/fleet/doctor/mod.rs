@@ -7,6 +7,7 @@ mod cluster;
 mod limits;
 mod permissions;
 mod report;
+mod settings;
 mod streams;
 
 use std::io;

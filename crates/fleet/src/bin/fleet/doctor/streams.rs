@@ -6,6 +6,7 @@ use ecru_nats::ErrorKind;
 use ecru_nats::jetstream::{Discard, JetStream, Retention, Storage, StreamInfo};
 
 use super::report::Report;
+use super::settings;
 use crate::asking::Asking;
 use crate::names::{self, Part, part};
 
@@ -34,8 +35,10 @@ pub(super) fn check(asking: &Asking, servers: usize, report: &mut Report) -> io:
     for stream in &streams.found {
         let Some((part, queue)) = part(&stream.config.name) else { continue };
         let what = describe(part, queue);
-        let healthy = stored(stream, part, &what, servers, report);
+        let mut healthy = stored(stream, part, &what, servers, report);
         if part == Part::Jobs {
+            let (kind, name) = names::kind(queue);
+            healthy &= settings::check(&js, queue, &format!("the {kind} {name}"), report)?;
             for priority in 0..names::priorities(&stream.config) {
                 consumer(&js, queue, priority, stream, &what, report)?;
             }

@@ -82,8 +82,8 @@ impl Numbers {
     }
 }
 
-/// Whether to find out for how long the oldest job of each queue has been queued. It costs a question
-/// for each queue that has any.
+/// Whether to find out for how long the oldest job of each queue has been queued. It costs a
+/// question for each queue that has any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ages {
     Asked,

@@ -163,8 +163,8 @@ fn pages(js: &JetStream, queue: &str) -> io::Result<HashMap<u64, (String, Option
 }
 
 /// Returns the name of a process without what makes it unique: `HOST-NUMBER` of
-/// `HOST-NUMBER-RANDOM` or `HOST-NUMBER-RANDOM-PAGE`. A process of an older release has no name, and
-/// is called by what is random.
+/// `HOST-NUMBER-RANDOM` or `HOST-NUMBER-RANDOM-PAGE`. A process of an older release has no name,
+/// and is called by what is random.
 fn process(name: &str) -> String {
     let is_random =
         |part: &str| part.len() == 16 && part.bytes().all(|byte| byte.is_ascii_hexdigit());

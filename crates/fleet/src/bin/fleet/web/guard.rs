@@ -2,9 +2,9 @@
 //!
 //! A browser sends requests on behalf of any page that it shows. So a request that reads or changes
 //! anything has the token in a header, which no other page knows, and which a browser never adds by
-//! itself. Two checks come before that one. The name in `Host` must be one of ours: otherwise a page
-//! of another name, which its owner lets point to this machine, would be of the same origin. And a
-//! browser that names the origin of a request must name this one.
+//! itself. Two checks come before that one. The name in `Host` must be one of ours: otherwise a
+//! page of another name, which its owner lets point to this machine, would be of the same origin.
+//! And a browser that names the origin of a request must name this one.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -63,8 +63,8 @@ pub(super) fn authority<'h>(headers: &'h HeaderMap, names: &[String]) -> Option<
         .then_some(authority)
 }
 
-/// Returns whether the request is of the page itself, as far as the browser tells. A program that is
-/// no browser tells nothing.
+/// Returns whether the request is of the page itself, as far as the browser tells. A program that
+/// is no browser tells nothing.
 pub(super) fn is_own(headers: &HeaderMap, authority: &str) -> bool {
     let is_of_site = headers
         .get(SEC_FETCH_SITE)

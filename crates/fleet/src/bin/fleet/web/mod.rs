@@ -1,8 +1,8 @@
 //! `fleet web`: a page with the queues, for a browser.
 //!
-//! The page is one file without anything from elsewhere. It reads a stream of server-sent events, and
-//! sends the token with each request in a header: see [`guard`]. What jobs and servers have chosen
-//! reaches the browser as JSON and is shown as text.
+//! The page is one file without anything from elsewhere. It reads a stream of server-sent events,
+//! and sends the token with each request in a header: see [`guard`]. What jobs and servers have
+//! chosen reaches the browser as JSON and is shown as text.
 
 mod answer;
 mod detail;
