@@ -8,6 +8,7 @@
 
 mod arguments;
 mod attempts;
+mod beginnings;
 mod calls;
 mod chaos;
 mod ends;
@@ -16,7 +17,9 @@ mod leaks;
 mod limits;
 mod maps;
 mod payloads;
+mod priorities;
 #[path = "../../../nats/tests/behaviour/server.rs"]
 mod server;
 mod servers;
 mod support;
+mod traces;

@@ -10,7 +10,8 @@ const SOON: Delay = Delay::Constant(Duration::from_millis(10));
 
 /// - given: a queue with three attempts
 /// - when: a job is given back three times
-/// - then: it is not handed out a fourth time, but is among the dead, with a reason and its attempts
+/// - then: it is not handed out a fourth time, but is among the dead, with a reason and its
+///   attempts
 #[test]
 fn fleet_40_too_many_attempts() {
     each(|_, fleet| {

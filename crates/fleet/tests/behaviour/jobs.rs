@@ -272,8 +272,8 @@ fn fleet_30_a_panic_in_run() {
 
 /// - given: a job in a long `run`
 /// - when: the task is cancelled
-/// - then: the waits inside are cancelled, and `run` returns what its closure does: the lease is not
-///   lost
+/// - then: the waits inside are cancelled, and `run` returns what its closure does: the lease is
+///   not lost
 #[test]
 fn fleet_31_a_cancelled_task() {
     each(|_, fleet| {

@@ -149,8 +149,8 @@ fn fleet_193_priorities_stay_slow() {
     });
 }
 
-/// Works on so many jobs, all that come at once, and none ends before `together` of them have run at
-/// the same time. Returns how many have run at most at a time.
+/// Works on so many jobs, all that come at once, and none ends before `together` of them have run
+/// at the same time. Returns how many have run at most at a time.
 fn work(receivers: &[Receiver<Job<u32>>], count: usize, together: usize) -> usize {
     let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let (met, done) = (Latch::new(together), Latch::new(count));
@@ -183,8 +183,8 @@ fn work(receivers: &[Receiver<Job<u32>>], count: usize, together: usize) -> usiz
 }
 
 /// - given: a queue with priorities and a limit of two
-/// - when: three receivers with large windows take its jobs, and the limit becomes four, three, and is
-///   removed
+/// - when: three receivers with large windows take its jobs, and the limit becomes four, three, and
+///   is removed
 /// - then: as many run at a time, and no more as soon as the receivers know of it; all are done
 #[test]
 fn fleet_194_a_limit_with_priorities_slow() {

@@ -221,8 +221,8 @@ fn fleet_302_a_cancelled_send_is_known_as_one() {
 /// - given: a queue, a job of it and a receiver of jobs
 /// - when: the scope of the fleet has ended
 /// - then: every call answers that the fleet has ended: `Disconnected`, with the job, or
-///   `NotConnected`; the job's `run` answers `LeaseLost::Disconnected`, its `done` that it is `Lost`,
-///   and the receiver is disconnected
+///   `NotConnected`; the job's `run` answers `LeaseLost::Disconnected`, its `done` that it is
+///   `Lost`, and the receiver is disconnected
 #[test]
 fn fleet_09_after_the_end() {
     ecru::sim::test(|| {
@@ -343,8 +343,8 @@ impl ElapsedVirtually for std::time::Instant {
 
 /// - given: a queue
 /// - when: two jobs are sent for a second later, one of which is cancelled, and another one at once
-/// - then: the last one comes first, and the other one after its time, in its first attempt; a queue
-///   with a limit refuses a job that would wait for longer than a lease
+/// - then: the last one comes first, and the other one after its time, in its first attempt; a
+///   queue with a limit refuses a job that would wait for longer than a lease
 #[test]
 fn fleet_130_send_after_slow() {
     each(|_, fleet| {

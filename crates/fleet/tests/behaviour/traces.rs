@@ -19,8 +19,8 @@ const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
 type Fields = BTreeMap<String, String>;
 
-/// The spans, by their numbers, and what was said in them: the fields of the event and those of the span
-/// around it.
+/// The spans, by their numbers, and what was said in them: the fields of the event and those of the
+/// span around it.
 #[derive(Default)]
 struct Noted {
     spans: BTreeMap<u64, Fields>,
@@ -77,9 +77,9 @@ impl Seen {
     }
 }
 
-/// Runs `body` on one worker, and returns what is seen. The caller has a process of its own: `tracing`
-/// keeps for each place whether anything listens, and threads of other tests, where nothing does, would
-/// decide that for the library's own spans.
+/// Runs `body` on one worker, and returns what is seen. The caller has a process of its own:
+/// `tracing` keeps for each place whether anything listens, and threads of other tests, where
+/// nothing does, would decide that for the library's own spans.
 fn seen(body: impl FnOnce(&Fleet<'_>) -> io::Result<()>) -> Seen {
     let seen = Seen::default();
     let subscriber = tracing_subscriber::registry().with(ecru_tracing::layer()).with(seen.clone());
@@ -90,10 +90,11 @@ fn seen(body: impl FnOnce(&Fleet<'_>) -> io::Result<()>) -> Seen {
     seen
 }
 
-/// - given: a request that has a trace, and a job that is sent in it and sends another one, and calls a
-///   function
+/// - given: a request that has a trace, and a job that is sent in it and sends another one, and
+///   calls a function
 /// - when: they run
-/// - then: each runs in a span with its queue, its id, its attempt and that trace, also after a wait
+/// - then: each runs in a span with its queue, its id, its attempt and that trace, also after a
+///   wait
 #[test]
 fn fleet_198_a_trace_through_jobs() {
     alone("traces::fleet_198_a_trace_through_jobs", || {
@@ -137,10 +138,11 @@ fn fleet_198_a_trace_through_jobs() {
     });
 }
 
-/// - given: a job that is sent in a span, one that is sent outside of all spans, and one whose trace is
-///   no trace
+/// - given: a job that is sent in a span, one that is sent outside of all spans, and one whose
+///   trace is no trace
 /// - when: they run
-/// - then: the first one has the trace that its sender has told, and the others have one of their own
+/// - then: the first one has the trace that its sender has told, and the others have one of their
+///   own
 #[test]
 fn fleet_199_traces_begin() {
     alone("traces::fleet_199_traces_begin", || {
@@ -164,10 +166,11 @@ fn fleet_199_traces_begin() {
     });
 }
 
-/// - given: a program whose layer has traces of its own, which a fleet is told how to find and to set
+/// - given: a program whose layer has traces of its own, which a fleet is told how to find and to
+///   set
 /// - when: a job is sent in a span, and runs
-/// - then: it has the trace of that span, its own span is made a part of it, and what is sent inside of it
-///   has the trace of its own span
+/// - then: it has the trace of that span, its own span is made a part of it, and what is sent
+///   inside of it has the trace of its own span
 #[test]
 fn fleet_189_traces_of_another_layer() {
     alone("traces::fleet_189_traces_of_another_layer", || {

@@ -99,14 +99,23 @@ fn run_beside(
     ecru::scope(|s| program(&Fleet::connect(s, &server.url())?))
 }
 
-/// - given: a server without room for more than a few results
+/// - given: a server, and an account, without room for more than a few results
 /// - when: a function is mapped whose results are larger, and after a while there is room
 /// - then: the results that cannot be stored wait, and each item runs once; the worker tells once
 ///   that there is no room, in a warning and by `stats`; no item is dead, and the map ends
 #[test]
 fn fleet_93_no_room_for_results_slow() {
+    no_room("jetstream { max_file_store: 8MB }");
+    // The server has room, and its account has none.
+    no_room(
+        "jetstream {}\nno_auth_user: fleet\naccounts { A {
+            jetstream: { max_file: 8MB }, users: [{ user: fleet, password: hush }] } }",
+    );
+}
+
+/// Maps items on a server with room for eight megabytes.
+fn no_room(limits: &str) {
     const ITEMS: u32 = 24;
-    let limits = "jetstream { max_file_store: 8MB }";
     let Some(server) = Server::start_without_streams(limits) else { return };
     run(&server, |fleet| {
         let told = warnings(fleet);

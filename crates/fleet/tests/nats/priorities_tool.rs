@@ -29,8 +29,8 @@ fn until_queued(queue: &Queue<u32>, wanted: [u64; 4]) -> io::Result<()> {
 }
 
 /// - given: a queue with priorities that is paused, with jobs of several priorities and a dead one
-/// - when: the program shows the queues, a job, the dead and metrics, revives the dead job, drains the
-///   queue and examines the servers
+/// - when: the program shows the queues, a job, the dead and metrics, revives the dead job, drains
+///   the queue and examines the servers
 /// - then: all have the priorities, the job is queued with its own, and nothing is wrong
 #[test]
 fn fleet_379_priorities_by_the_program_slow() {
@@ -87,10 +87,11 @@ fn fleet_379_priorities_by_the_program_slow() {
     .unwrap();
 }
 
-/// - given: a queue with priorities, jobs of several priorities, and one that runs and has reported how
-///   far it is
+/// - given: a queue with priorities, jobs of several priorities, and one that runs and has reported
+///   how far it is
 /// - when: a browser opens the page and chooses the queue
-/// - then: it shows how many jobs each priority has, the progress of the one that runs, and its priority
+/// - then: it shows how many jobs each priority has, the progress of the one that runs, and its
+///   priority
 #[test]
 fn fleet_378_priorities_and_progress_in_a_browser_slow() {
     let Some(server) = Server::start("") else { return };

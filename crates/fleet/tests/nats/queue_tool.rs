@@ -21,8 +21,8 @@ fn lines(arguments: &[&str]) -> Vec<String> {
 }
 
 /// - given: three dead jobs of a queue, of a type that the program does not know
-/// - when: they are listed and shown; one is revived, and another one discarded, and then all others
-///   are
+/// - when: they are listed and shown; one is revived, and another one discarded, and then all
+///   others are
 /// - then: each has its id, attempts and reason; the revived job is queued under its id, and the
 ///   others are gone; a number that is not there and an unknown queue are errors
 #[test]

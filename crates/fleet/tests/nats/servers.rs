@@ -81,7 +81,8 @@ fn fleet_86_forgotten_deliveries_slow() {
                 assert!(std::fs::remove_file(&file).is_ok() || !file.exists());
             }
             server.restart();
-            // What is asked over the lost connection fails. The next one is there when this does not.
+            // What is asked over the lost connection fails. The next one is there when this does
+            // not.
             while mill.0.stats().is_err() {
                 ecru::sleep(Duration::from_millis(10))?;
             }
@@ -151,8 +152,8 @@ fn fleet_81_a_killed_worker_slow() {
 
 /// - given: a job that is worked on
 /// - when: the server stops answering
-/// - then: the work is cancelled after one lease, by the worker's own clock; when the server goes on,
-///   the job is handed out again
+/// - then: the work is cancelled after one lease, by the worker's own clock; when the server goes
+///   on, the job is handed out again
 #[test]
 fn fleet_82_a_silent_server_slow() {
     with_server("", |server| {

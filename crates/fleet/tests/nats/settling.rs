@@ -161,8 +161,8 @@ fn greedy(url: &str, begun: &mpsc::Sender<()>, stop: &ecru::channel::Receiver<()
     got
 }
 
-/// Has a process with `threads` threads work on eight jobs, one of which blocks its thread for three
-/// leases. Returns what another process got, which would have worked on them, too.
+/// Has a process with `threads` threads work on eight jobs, one of which blocks its thread for
+/// three leases. Returns what another process got, which would have worked on them, too.
 fn beside_a_blocked_thread(threads: usize, work: fn(Vec<Job<u32>>)) -> Vec<u32> {
     let Some(server) = Server::start("") else { return Vec::new() };
     let url = server.url();
@@ -217,8 +217,8 @@ fn fleet_96_beside_a_blocked_thread_slow() {
 
 /// - given: a process with one thread that holds eight jobs, and another process
 /// - when: one job blocks the thread for three leases
-/// - then: that job and then the others are done in their first attempts, and the other process gets
-///   none
+/// - then: that job and then the others are done in their first attempts, and the other process
+///   gets none
 #[test]
 fn fleet_98_a_blocked_process_slow() {
     let got = beside_a_blocked_thread(1, |jobs| {
@@ -237,7 +237,8 @@ fn fleet_98_a_blocked_process_slow() {
 }
 
 /// - given: a server that accepts one connection only
-/// - when: a fleet sends a job, and begins to take jobs, for whose leases it needs another connection
+/// - when: a fleet sends a job, and begins to take jobs, for whose leases it needs another
+///   connection
 /// - then: the job is stored, and `jobs` returns the server's error, each time
 #[test]
 fn fleet_99_no_connection_for_the_leases() {

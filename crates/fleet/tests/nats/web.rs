@@ -91,12 +91,12 @@ const CLICK: &str = "(() => {
     document.getElementById('ask-yes').click();
 })()";
 
-/// - given: a queue with a job that is queued, one that runs and a dead one, whose reason looks like an
-///   element; a page that only shows, and one that may change
+/// - given: a queue with a job that is queued, one that runs and a dead one, whose reason looks
+///   like an element; a page that only shows, and one that may change
 /// - when: a browser opens both, with the token and with a wrong one, and revives the dead job
-/// - then: the rows are there, as text, and the console is empty; the page that only shows has no button,
-///   and the other one revives the job after a confirmation; the wrong token is refused, and the right
-///   one is not in the address any more
+/// - then: the rows are there, as text, and the console is empty; the page that only shows has no
+///   button, and the other one revives the job after a confirmation; the wrong token is refused,
+///   and the right one is not in the address any more
 #[test]
 fn fleet_375_the_page_in_a_browser_slow() {
     let Some(server) = Server::start("") else { return };
@@ -195,10 +195,10 @@ fn press(browser: &mut Browser, key: &str, text: &str) {
 }
 
 /// - given: a page that only shows, one that may change, and a dead job
-/// - when: requests come without a token, with a wrong one, by another name of the host, from another
-///   origin, of another type, and to change a job
-/// - then: each that is not of the page itself is refused and changes nothing; the numbers are there as
-///   events and as OpenMetrics; only the page that may change discards the job
+/// - when: requests come without a token, with a wrong one, by another name of the host, from
+///   another origin, of another type, and to change a job
+/// - then: each that is not of the page itself is refused and changes nothing; the numbers are
+///   there as events and as OpenMetrics; only the page that may change discards the job
 #[test]
 fn fleet_376_requests_to_the_page_slow() {
     let Some(server) = Server::start("") else { return };

@@ -279,7 +279,8 @@ fn fleet_412_nothing_goes_wrong() {
 
 /// - given: a map and a queue over a simulated server, and three workers
 /// - when: connections are cut and reset, processes die, the server does and forgets what it has
-///   handed out, confirmations are late or lost, and messages are handed out twice, as a seed decides
+///   handed out, confirmations are late or lost, and messages are handed out twice, as a seed
+///   decides
 /// - then: once it is calm, the map has all values, each result and each job was stored once, each
 ///   job is done or dead, and none ran more often than it was handed out
 #[test]

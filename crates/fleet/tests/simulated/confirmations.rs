@@ -191,8 +191,8 @@ fn fleet_409_a_lost_acknowledgement_of_a_job() {
 }
 
 /// - given: a function with a worker
-/// - when: it is called and mapped while the first acknowledgement of each job, and the confirmation
-///   of each result of the map, are lost
+/// - when: it is called and mapped while the first acknowledgement of each job, and the
+///   confirmation of each result of the map, are lost
 /// - then: all results are there, and each call ran once
 #[test]
 fn fleet_410_calls_with_lost_acknowledgements() {

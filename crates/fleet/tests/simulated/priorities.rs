@@ -56,8 +56,8 @@ fn send(queue: &Queue<u32>) {
     }
 }
 
-/// - given: a queue with priorities and a limit of three, two processes that work with large windows,
-///   and jobs of all priorities
+/// - given: a queue with priorities and a limit of three, two processes that work with large
+///   windows, and jobs of all priorities
 /// - when: one process is killed at a time that the seed chooses, and started again, and the server
 ///   is killed and started again
 /// - then: each job is worked on, and afterwards there are still as many places as the limit has
