@@ -50,16 +50,16 @@ fn a_beginning_is_cancelled_slow() {
             let queue = fleet.queue::<u32>("n").priorities().open()?;
             let length = fleet.function("length", |text: String, _| Ok(text.len())).open()?;
             server.kill();
-            let begun = ecru::time::now();
-            let ended = ecru::timeout(SECOND, || queue.jobs(2));
-            match ended {
-                Ok(Err(error)) => assert!(Cancelled::find(&error).is_some(), "{error}"),
-                Ok(Ok(_)) => panic!("there is no server"),
-                Err(_) => {}
+            // It is told that the wait was interrupted, and not that the server has not come back.
+            let ended = [
+                ecru::timeout(SECOND, || queue.jobs(2).map(drop)),
+                ecru::timeout(SECOND, || length.serve(1)),
+            ];
+            for ended in ended {
+                if let Ok(Err(error)) = ended {
+                    assert!(Cancelled::find(&error).is_some(), "{error}");
+                }
             }
-            let _ = ecru::timeout(SECOND, || length.serve(1));
-            // Neither the call nor the end of the fleet waits for the server.
-            assert!(ecru::time::now() - begun < 15 * SECOND);
             server.restart();
             let jobs = queue.jobs(2)?;
             queue.send(7)?;
@@ -72,7 +72,6 @@ fn a_beginning_is_cancelled_slow() {
 #[test]
 fn a_fleet_ends_during_a_beginning_slow() {
     real(|server| {
-        let begun = ecru::time::now();
         let thread = ecru::scope(|s| {
             let fleet = Fleet::connect_with(s, &server.url(), options())?;
             let queue = fleet.queue::<u32>("n").open()?;
@@ -84,7 +83,6 @@ fn a_fleet_ends_during_a_beginning_slow() {
         })?;
         let error = ecru::unblock(|| thread.join()).unwrap().unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotConnected, "{error}");
-        assert!(ecru::time::now() - begun < 20 * SECOND);
         Ok(())
     });
 }
@@ -99,13 +97,12 @@ fn denied(what: &str, body: impl FnOnce(&Fleet<'_>, &Fleet<'_>) -> io::Result<()
     ecru::run(|| {
         ecru::scope(|s| {
             let [all, some] = ["all", "some"].map(|user| {
-                Fleet::connect(s, &format!("nats://{user}:p@{}", server.address())).unwrap()
+                let url = format!("nats://{user}:p@{}", server.address());
+                // Nothing here waits for the time limit of a request.
+                let options = Options::new().request_timeout(Duration::from_secs(24 * 3600));
+                Fleet::connect_with(s, &url, options).unwrap()
             });
-            // Nothing here waits for a time limit, of which the shortest is five seconds.
-            let begun = ecru::time::now();
-            body(&all, &some)?;
-            assert!(ecru::time::now() - begun < 4 * SECOND);
-            Ok::<(), io::Error>(())
+            body(&all, &some)
         })
     })
     .unwrap();

@@ -87,8 +87,8 @@ fn fleet_379_priorities_by_the_program_slow() {
     .unwrap();
 }
 
-/// - given: a queue with priorities, jobs of several priorities, and one that runs and has reported
-///   how far it is
+/// - given: a queue with priorities, jobs of several priorities, a dead one, and one that runs and
+///   has reported how far it is
 /// - when: a browser opens the page and chooses the queue
 /// - then: it shows how many jobs each priority has, the progress of the one that runs, and its
 ///   priority
@@ -102,8 +102,10 @@ fn fleet_378_priorities_and_progress_in_a_browser_slow() {
             let hour = Duration::from_secs(3600);
             let queue = Fleet::connect(s, &url)?.queue::<u32>("mill").priorities();
             let queue = queue.lease(hour).open()?;
-            queue.priority(1).send_keyed("sack 1", 1)?;
             let jobs = queue.jobs(1)?;
+            queue.priority(2).send_keyed("sack 0", 0)?;
+            jobs.recv()?.bury("the oats are mouldy")?;
+            queue.priority(1).send_keyed("sack 1", 1)?;
             let job = jobs.recv()?;
             queue.priority(3).send_all(0..3)?;
             until_queued(&queue, [0, 0, 0, 3])?;
@@ -113,10 +115,11 @@ fn fleet_378_priorities_and_progress_in_a_browser_slow() {
                 while queue.progress().unwrap().is_empty() {
                     ecru::sleep(Duration::from_millis(5)).unwrap();
                 }
-                let page = Page::serve(&url, &[]);
+                let page = Page::serve(&url, &["--allow-changes"]);
                 browser.open(&page.url());
                 browser.wait_for("document.querySelector('#queues tbody button')?.textContent === 'mill'");
                 browser.evaluate("document.querySelector('#queues tbody button').click()");
+                browser.wait_for("document.querySelector('#dead tbody')?.textContent.includes('mouldy')");
                 browser.wait_for("document.querySelector('#running tbody')?.textContent.includes('25 % grinding')");
                 browser.wait_for("document.querySelector('#queues tbody tr').textContent.includes('1 at 25 %')");
                 let cells = "[...document.querySelector('#running tbody tr').cells].map(c => c.innerText.trim()).slice(0, 4)";
@@ -126,6 +129,10 @@ fn fleet_378_priorities_and_progress_in_a_browser_slow() {
                 assert_eq!(browser.evaluate(ranks), serde_json::json!(["0 0 0", "1 0 1", "2 0 0", "3 3 0"]));
                 let bar = "document.querySelector('#running tbody progress').value";
                 assert_eq!(browser.evaluate(bar), 25);
+                // The picture of the documents.
+                if let Some(path) = std::env::var_os("ECRU_SCREENSHOT") {
+                    std::fs::write(path, browser.picture()).unwrap();
+                }
                 assert_eq!(browser.said(), [""; 0]);
             })?;
             job.done()?;

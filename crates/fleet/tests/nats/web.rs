@@ -143,9 +143,6 @@ fn fleet_375_the_page_in_a_browser_slow() {
                 browser.wait_for("document.querySelector('#queues tbody button')?.textContent === 'mill'");
                 browser.evaluate("document.querySelector('#queues tbody button').click()");
                 browser.wait_for("document.querySelector('#dead tbody button')");
-                if let Some(path) = std::env::var_os("ECRU_SCREENSHOT") {
-                    std::fs::write(path, browser.picture()).unwrap();
-                }
                 browser.evaluate(CLICK);
                 browser.wait_for("document.getElementById('note').textContent.includes('sack 7 is queued again')");
                 browser.wait_for("!document.querySelector('#dead tbody tr')");
