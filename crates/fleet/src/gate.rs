@@ -64,7 +64,8 @@ impl<T> Gate<T> {
     pub(crate) fn run(self) {
         let mut waiting = Waiting::new();
         // If the queue has got its rate or its priorities since the channel was made, that has room
-        // for many jobs, which would be handed out too early. One place is enough.
+        // for many jobs, which would be handed out too early. One place is enough. A channel without
+        // a bound stays as it is.
         let places = self.give.capacity().unwrap_or(1);
         let kept: Result<Vec<_>, _> = (1..places).map(|_| self.give.reserve()).collect();
         if kept.is_ok() {

@@ -20,8 +20,8 @@ use crate::shared::Shared;
 /// must not keep a program from ending.
 const LATE: Duration = Duration::from_secs(2);
 
-/// The most jobs in the channel. Others of a larger window are on their way to it.
-const AHEAD: usize = 1024;
+/// A channel for the jobs of a larger window has no limit of its own.
+const LARGE: usize = 1024;
 
 /// The program's side of a pull.
 pub(crate) struct Begun<T> {
@@ -57,15 +57,18 @@ pub(crate) fn begin<T: Wire>(queue: &Arc<Shared>, window: usize) -> io::Result<B
     let engine = queue.engine()?;
     // Listening comes first, so that no cancellation of a job that is handed out is missed.
     let announcements = engine.announcements()?;
-    let (give, jobs) = channel::bounded::<Job<T>>(if queue.is_rated() {
+    let (give, jobs) = if queue.is_rated() {
         // A job gets its place by the rate when a receiver takes it, and not before.
-        0
+        channel::bounded::<Job<T>>(0)
     } else if queue.has_priorities() {
         // What is not in the channel can still be overtaken.
-        1
+        channel::bounded::<Job<T>>(1)
+    } else if window <= LARGE {
+        // The window bounds it, too. See the gate for why it has this bound.
+        channel::bounded::<Job<T>>(window)
     } else {
-        window.min(AHEAD)
-    });
+        channel::unbounded::<Job<T>>()
+    };
     let own = give.clone();
     let is_open = Box::new(move || !own.is_closed());
     let holding = Holding::new(Arc::clone(&queue.core), queue.lease(), is_open);
