@@ -268,6 +268,19 @@ pub(super) fn restrict_consumer(
     js.update_consumer(&names.jobs, &config).map(drop)
 }
 
+/// Lets a consumer hand out all jobs again, if the queue has got no priorities.
+pub(super) fn free_consumer(
+    js: &JetStream,
+    names: &Names,
+    workers: &Consumer,
+) -> Result<(), Error> {
+    if has_priorities(&js.stream_info(&names.jobs)?.config, names) {
+        return Ok(());
+    }
+    let config = ConsumerConfig { filter_subject: None, ..workers.info()?.config };
+    js.update_consumer(&names.jobs, &config).map(drop)
+}
+
 /// Changes the lease of a consumer, and of the first one the limit.
 pub(super) fn update_consumer(
     js: &JetStream,

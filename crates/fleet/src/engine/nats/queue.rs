@@ -121,14 +121,23 @@ impl EngineQueue for NatsQueue {
     fn update(&self, changes: &Changes) -> io::Result<()> {
         let before = self.workers.spec()?;
         let after = changes.apply(&before);
-        if after.priorities && !before.priorities {
+        let is_restricted = after.priorities && !before.priorities;
+        if is_restricted {
             // No other consumer may hand out what this one does.
             let restrict =
                 |workers: &Consumer| open::restrict_consumer(&self.js, &self.names, workers);
             self.workers.with(0, restrict)?;
         }
         // What may be refused comes first.
-        open::update_streams(&self.js, &self.names, changes)?;
+        if let Err(error) = open::update_streams(&self.js, &self.names, changes) {
+            if is_restricted {
+                // Another process may have put the jobs of keys in order meanwhile, which are handed
+                // out by this consumer, too.
+                let free = |workers: &Consumer| open::free_consumer(&self.js, &self.names, workers);
+                let _ = ecru::shield(|| self.workers.with(0, free));
+            }
+            return Err(error);
+        }
         if let Some(rate) = changes.rate {
             rate::set(&self.js, &self.names, rate)?;
         }
