@@ -174,7 +174,7 @@ pub(crate) fn running_on(pool: &Pool, worker: usize) -> Option<BusyTask> {
 /// Spawns a task into the run that can start only on the given worker, begins even if it is
 /// cancelled, and is not shown in trees. Returns `None` if there is no run.
 pub(super) fn spawn_hidden<F, T>(
-    pool: &Pool,
+    pool: &Arc<Pool>,
     worker: usize,
     body: F,
 ) -> Option<JoinHandle<'static, T>>
@@ -187,11 +187,41 @@ where
     let core = unsafe { run.cast::<ScopeCore>().as_ref() }?;
     let options = Options { always_begins: true, ..Options::default() };
     pool.counts.hidden.fetch_add(1, Ordering::Relaxed);
+    let left = Hidden::begin(Arc::clone(pool));
+    let body = move || {
+        let _left = left;
+        body()
+    };
     let task = core.allocate(Plain(body), options, task::hidden_place());
     // SAFETY: T1: the task is new. It is counted, so the run does not end before it.
     unsafe { sched::spawn_on(pool, worker, task) };
     // SAFETY: T2: this is the handle's reference.
     Some(unsafe { JoinHandle::new(task) })
+}
+
+/// Counts a hidden task until it is dropped.
+struct Hidden(Arc<Pool>);
+
+impl Hidden {
+    fn begin(pool: Arc<Pool>) -> Hidden {
+        pool.counts.hidden_left.fetch_add(1, Ordering::Relaxed);
+        Hidden(pool)
+    }
+
+    /// Returns the run's scope, to which all hidden tasks belong, and how many of them are left. Called
+    /// in one of them.
+    fn left_here() -> Option<(usize, u32)> {
+        let pool = sched::current_pool()?;
+        let scope = pool.run.lock().unwrap_or_else(PoisonError::into_inner).addr();
+        let left = pool.counts.hidden_left.load(Ordering::Relaxed);
+        Some((scope, u32::try_from(left).unwrap_or(u32::MAX)))
+    }
+}
+
+impl Drop for Hidden {
+    fn drop(&mut self) {
+        self.0.counts.hidden_left.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// Makes the answer of a worker. Runs in a hidden task.
@@ -201,6 +231,7 @@ fn describe(asked: Task, progress: &AtomicU32) -> Answer {
         Traces::All | Traces::Only(_) => inspect::trace_root().map(StackTrace::new),
     };
     let mut traces = 0;
+    let hidden = Hidden::left_here();
     // The worker's list begins with the task that parked last. Those that wait longest are wanted.
     let mut skipped = inspect::count_started().saturating_sub(asked.limit);
     let mut left_out: HashMap<(usize, usize), LeftOutPlace> = HashMap::default();
@@ -243,7 +274,7 @@ fn describe(asked: Task, progress: &AtomicU32) -> Answer {
                 }
                 let (purpose, other) = parked.purpose();
                 let (lasted, identity, is_seen) = parked.times();
-                let wait = Wait::new(purpose, other.map(Label::of));
+                let wait = Wait::new(purpose, other.map(Label::of)).without(hidden);
                 // The lookup of the place takes long, so it is not made for dumps of a program at
                 // work.
                 #[cfg(feature = "sim")]

@@ -170,6 +170,16 @@ impl Wait {
         Wait { source: Some(source), ..Wait::of(what) }
     }
 
+    /// Does not count the tasks of that scope that the program has not spawned.
+    pub(super) fn without(mut self, hidden: Option<(usize, u32)>) -> Wait {
+        if let (Some((scope, left)), Some((hidden_in, hidden))) = (&mut self.scope, hidden)
+            && *scope == hidden_in
+        {
+            *left = left.saturating_sub(hidden);
+        }
+        self
+    }
+
     /// Adds how long the wait has lasted, what tells it from others, and whether an earlier dump has
     /// seen it.
     pub(super) fn with_times(

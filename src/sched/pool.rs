@@ -96,6 +96,8 @@ pub(super) struct Quiet {
 pub(crate) struct Counts {
     /// The tasks that were spawned to answer questions, and are not the program's.
     pub(crate) hidden: AtomicU64,
+    /// Those of them that have not ended.
+    pub(crate) hidden_left: AtomicU64,
     /// The largest numbers that have been returned.
     pub(crate) ended: AtomicU64,
     pub(crate) spawned: AtomicU64,

@@ -1,11 +1,11 @@
 //! Dumps of a run: `Handle::dump`.
 
 use std::io::Read;
-use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -291,6 +291,34 @@ fn run_23_dump_from_outside_shows_the_root() {
             assert!(trace.contains("   0: ") && named, "{trace}");
         });
         assert!(runtime.handle().dump().is_empty());
+    }
+}
+
+/// - given: a root that has returned while three tasks of its run wait
+/// - when: a thread makes dumps, whose questions are tasks of the run, too
+/// - then: the root is said to wait for three tasks
+#[test]
+fn run_132_a_dump_does_not_count_its_questions() {
+    for workers in [1, 2] {
+        let _watchdog = Watchdog::new();
+        let runtime = Runtime::builder().workers(workers).build().unwrap();
+        let (handle, over) = (runtime.handle(), &Arc::new(sync::Latch::new(1)));
+        thread::scope(|threads| {
+            threads.spawn(move || {
+                let _end = OnDrop(|| over.count_down());
+                until(|| {
+                    let tree = handle.dump();
+                    let root = tree.tasks().next().filter(|root| root.is_root());
+                    root.and_then(|root| root.waits_on()?.tasks_left()) == Some(3)
+                });
+            });
+            runtime.run(|| {
+                for _ in 0..3 {
+                    let over = Arc::clone(over);
+                    drop(ecru::spawn(move || over.wait().unwrap()));
+                }
+            });
+        });
     }
 }
 
