@@ -278,9 +278,10 @@ impl RuntimeBuilder {
     ///
     /// Without this setting the environment variable `ECRU_INSPECT` decides: a path, or `1` for the
     /// default place, `$XDG_RUNTIME_DIR/ecru/PID.sock`. If `XDG_RUNTIME_DIR` is not set, the folder is
-    /// `/tmp/ecru-UID`. The command finds a socket there by the id of the process. If a socket that
-    /// the environment asks for cannot be opened, a line on standard error says so, and the program
-    /// goes on.
+    /// `/tmp/ecru-UID`. The command finds a socket there by the id of the process. Further runtimes of
+    /// the process have the sockets `PID-2.sock` and so on, which the command finds by their numbers
+    /// or by the [names](RuntimeBuilder::name) of the runtimes. If a socket that the environment asks
+    /// for cannot be opened, a line on standard error says so, and the program goes on.
     ///
     /// The socket has the mode 0600, and clients of other users are refused. A thread of its own
     /// serves it, so that a blocked worker does not silence it. Time, memory and connections of the
@@ -295,8 +296,8 @@ impl RuntimeBuilder {
     /// else becomes slower.
     ///
     /// The socket exists from [`build`](RuntimeBuilder::build) until the runtime is dropped. A socket
-    /// that a process has left behind is replaced. The protocol is one line of text for a request:
-    /// the command `help` lists the others.
+    /// that a process has left behind is replaced. A process that is forked from the program leaves
+    /// it alone. The protocol is one line of text for a request: the command `help` lists the others.
     ///
     /// # Examples
     /// ```

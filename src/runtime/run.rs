@@ -7,6 +7,7 @@
 #![expect(unsafe_code, reason = "publishes a scope that lives on the stack of `run`")]
 
 use std::io;
+use std::mem::ManuallyDrop;
 use std::panic::{self, AssertUnwindSafe, Location};
 use std::path::Path;
 use std::ptr;
@@ -44,6 +45,8 @@ use crate::task::{self, CancelReason, Header, Running, VTable};
 pub struct Runtime {
     pub(super) pool: Arc<Pool>,
     pub(super) inspect: Option<diag::Inspect>,
+    /// The process that made it. Its threads are not in a process that was forked from that one.
+    process: u32,
     /// Held for the duration of a run.
     turn: Mutex<()>,
 }
@@ -97,7 +100,12 @@ pub fn run<T>(root: impl FnOnce() -> T) -> T {
 
 impl Runtime {
     pub(super) fn new(settings: Settings) -> io::Result<Runtime> {
-        Ok(Runtime { pool: Pool::new(settings)?, inspect: None, turn: Mutex::new(()) })
+        Ok(Runtime {
+            pool: Pool::new(settings)?,
+            inspect: None,
+            process: std::process::id(),
+            turn: Mutex::new(()),
+        })
     }
 
     /// Runs `root` as the root task on the calling thread, which is one of the workers during the
@@ -346,6 +354,11 @@ fn cancel_at(signal: i32, name: &str) -> (Listening, CancelByService) {
 
 impl Drop for Runtime {
     fn drop(&mut self) {
+        if self.process != std::process::id() {
+            // The socket is the parent's. To wait for threads that are not here would never end.
+            let _ = ManuallyDrop::new(self.inspect.take());
+            return;
+        }
         drop(self.inspect.take());
         self.pool.stop();
     }
