@@ -13,7 +13,7 @@
 //! pieced together from waits of different moments. It is confirmed by a second look: if each wait in
 //! it is still the same one, all of them have existed at the same time between the two looks.
 
-use super::stuck;
+use super::stuck::{self, Places};
 use super::tree::TaskInfo;
 use super::wait::Wait;
 use crate::base::hash::HashMap;
@@ -29,7 +29,8 @@ type Needs = Vec<usize>;
 /// Returns the cycles among the tasks. Each task of a cycle needs the next one, and the last one
 /// needs the first.
 pub(super) fn cycles(tasks: &[TaskInfo]) -> Vec<Vec<TaskId>> {
-    let needs = needs(tasks);
+    let places = Places::new(tasks);
+    let needs: Vec<Needs> = tasks.iter().map(|task| places.needed_by(task)).collect();
     let stuck = stuck(&needs);
     let found = walk(&needs, &stuck);
     found.into_iter().map(|cycle| cycle.into_iter().map(|one| tasks[one].id()).collect()).collect()
@@ -62,25 +63,6 @@ fn is_rotated(one: &[TaskId], other: &[TaskId]) -> bool {
         return false;
     };
     one.len() == other.len() && one.iter().eq(other[place..].iter().chain(&other[..place]))
-}
-
-fn needs(tasks: &[TaskInfo]) -> Vec<Needs> {
-    let places: HashMap<TaskId, usize> =
-        tasks.iter().enumerate().map(|(place, task)| (task.id(), place)).collect();
-    let mut of_scopes: HashMap<usize, Vec<usize>> = HashMap::default();
-    for (place, task) in tasks.iter().enumerate() {
-        if let Some((_, scope)) = task.in_scope() {
-            of_scopes.entry(scope).or_default().push(place);
-        }
-    }
-    let of = |task: &TaskInfo| {
-        let Some(wait) = task.waits_on() else { return Needs::default() };
-        if let Some(scope) = wait.scope() {
-            return of_scopes.get(&scope).cloned().unwrap_or_default();
-        }
-        wait.needs().iter().filter_map(|id| places.get(id).copied()).collect()
-    };
-    tasks.iter().map(of).collect()
 }
 
 /// Returns for each task whether it is stuck.

@@ -32,7 +32,7 @@ use std::time::Duration;
 
 use super::search;
 use super::stale::StaleWait;
-use super::stuck::Needs;
+use super::stuck::{Needs, Places};
 use super::tree::{TaskInfo, TaskTree};
 use super::wait::Wait;
 use crate::base::hash::HashMap;
@@ -94,19 +94,12 @@ fn needs(
     which: impl Fn(&TaskInfo) -> bool,
 ) -> Needs {
     let tasks = tree.all();
-    let places: HashMap<TaskId, usize> =
-        tasks.iter().enumerate().map(|(place, task)| (task.id(), place)).collect();
-    let mut of_scopes: HashMap<usize, Vec<usize>> = HashMap::default();
-    for (place, task) in tasks.iter().enumerate() {
-        if let Some((_, scope)) = task.in_scope() {
-            of_scopes.entry(scope).or_default().push(place);
-        }
-    }
+    let places = Places::new(tasks);
     let mut needs = Needs::new(tasks.len());
     // For each task, the one whose scope cancels it as it ends. A task follows its parent.
     let mut cancellers: Vec<Option<usize>> = Vec::with_capacity(tasks.len());
     for (place, task) in tasks.iter().enumerate() {
-        let parent = task.parent().and_then(|id| places.get(&id).copied());
+        let parent = task.parent().and_then(|id| places.of(id));
         let above = parent.and_then(|parent| cancellers.get(parent).copied().flatten());
         cancellers.push(if task.is_daemon() { parent } else { above });
         let Some(wait) = task.waits_on().filter(|wait| !wait.ending.by_itself && which(task))
@@ -115,9 +108,7 @@ fn needs(
         };
         let canceller = cancellers[place].filter(|_| wait.ending.by_cancellation);
         let mut add = |members: Vec<usize>| needs.add(place, members.into_iter().chain(canceller));
-        wait.needs().iter().filter_map(|id| places.get(id)).for_each(|&one| add(vec![one]));
-        let children = wait.scope().and_then(|scope| of_scopes.get(&scope));
-        children.into_iter().flatten().for_each(|&child| add(vec![child]));
+        places.needed_by(task).into_iter().for_each(|one| add(vec![one]));
         if let Some(keepers) = keepers(task) {
             add(with_borrowers(tasks, keepers));
         }

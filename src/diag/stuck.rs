@@ -8,6 +8,45 @@
 //! those are taken out each of whose needs contains a task that is not stuck, until none is left to
 //! be taken out.
 
+use super::tree::TaskInfo;
+use crate::base::hash::HashMap;
+use crate::task::TaskId;
+
+/// The tasks of a tree by what others may need of them.
+#[derive(Debug)]
+pub(super) struct Places {
+    by_id: HashMap<TaskId, usize>,
+    /// The tasks of each scope.
+    by_scope: HashMap<usize, Vec<usize>>,
+}
+
+impl Places {
+    pub(super) fn new(tasks: &[TaskInfo]) -> Places {
+        let mut by_scope: HashMap<usize, Vec<usize>> = HashMap::default();
+        for (place, task) in tasks.iter().enumerate() {
+            if let Some((_, scope)) = task.in_scope() {
+                by_scope.entry(scope).or_default().push(place);
+            }
+        }
+        let by_id = tasks.iter().enumerate().map(|(place, task)| (task.id(), place)).collect();
+        Places { by_id, by_scope }
+    }
+
+    pub(super) fn of(&self, id: TaskId) -> Option<usize> {
+        self.by_id.get(&id).copied()
+    }
+
+    /// Returns the tasks each of which has to act before the wait of this task can end: the tasks of
+    /// the scope whose end it awaits, the task that it joins, the holders of a lock.
+    pub(super) fn needed_by(&self, task: &TaskInfo) -> Vec<usize> {
+        let Some(wait) = task.waits_on() else { return Vec::new() };
+        match wait.scope() {
+            Some(scope) => self.by_scope.get(&scope).cloned().unwrap_or_default(),
+            None => wait.needs().iter().filter_map(|&id| self.of(id)).collect(),
+        }
+    }
+}
+
 /// The needs of tasks, which are known by their places.
 #[derive(Debug)]
 pub(super) struct Needs {
