@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::thread;
 
-use common::{HOUR, OnDrop, Watchdog, ms, quiet_panic, run_on, settle};
+use common::{HOUR, OnDrop, Watchdog, alone_with, ms, quiet_panic, run_on, settle};
 use ecru::channel;
 use ecru::task::{CancelReason, Ending, ObservedTask, TaskObserver, set_task_observer};
 
@@ -145,7 +145,7 @@ impl TaskObserver for Hostile {
         if *locked(&MISCHIEF) == Mischief::BlocksInReports {
             BLOCKS.store(true, SeqCst);
             while BLOCKS.load(SeqCst) {
-                thread::yield_now();
+                thread::sleep(ms(1));
             }
         }
     }
@@ -264,4 +264,30 @@ fn an_observer_that_blocks_in_a_report() {
     assert_eq!(runtime.run(|| 5), 5);
     assert!(BLOCKS.load(SeqCst), "it still blocks");
     drop(doing);
+}
+
+/// An observer that never returns from a report keeps none of the later reports from standard error.
+#[test]
+fn an_observer_that_never_returns_silences_no_report() {
+    const NAME: &str = "an_observer_that_never_returns_silences_no_report";
+    const REPORTS: usize = 40;
+    let output = alone_with(
+        NAME,
+        |_| (),
+        || {
+            let _alone = alone();
+            let _watchdog = Watchdog::new();
+            let _doing = doing(Mischief::BlocksInReports);
+            let runtime =
+                ecru::Runtime::builder().workers(1).detect_deadlock(true).build().unwrap();
+            for _ in 0..REPORTS {
+                let stuck = || runtime.run(|| channel::bounded::<u32>(1).1.recv().is_err());
+                assert!(catch_unwind(AssertUnwindSafe(stuck)).is_err());
+            }
+        },
+    );
+    let Some(output) = output else { return };
+    let said = String::from_utf8(output.stderr).unwrap();
+    // More than the threads that it keeps. A report is lost if it takes half a second to be written.
+    assert!(said.matches("ecru: deadlock: every task").count() > REPORTS / 2, "{said}");
 }

@@ -37,9 +37,15 @@ use super::{clock, simulated};
 const WRITE_LIMIT: Duration = Duration::from_millis(500);
 /// The maximal number of reports that are being written. Further reports are dropped.
 const PENDING_MAX: u64 = 16;
+/// The maximal number of reports of which the observer is being told. It is not told of further ones,
+/// which are written all the same: an observer that never returns keeps these threads, and nothing
+/// else.
+const OBSERVED_MAX: u64 = 16;
 
 /// The number of reports that are being written.
 static PENDING: StaticU64 = StaticU64::new(0);
+/// The number of reports of which the observer is being told.
+static OBSERVED: StaticU64 = StaticU64::new(0);
 /// The number of those reports whose callers have stopped waiting.
 static OVERDUE: StaticU64 = StaticU64::new(0);
 
@@ -59,13 +65,22 @@ pub(crate) fn say(text: impl Into<String>) {
     if simulated::is_silent() {
         return;
     }
-    say_by(print, text.into(), are_punctual(), true);
+    let text = text.into();
+    say_by(print, move || text, are_punctual(), true);
 }
 
 /// Writes a long text, as [`say`] does, without telling the observer.
 pub(crate) fn show(text: impl Into<String>) {
     if !simulated::is_silent() {
-        say_by(print, text.into(), are_punctual(), false);
+        let text = text.into();
+        say_by(print, move || text, are_punctual(), false);
+    }
+}
+
+/// Writes a text that the writing thread makes, as [`show`] does. The caller does not wait.
+pub(crate) fn show_later(make: impl FnOnce() -> String + Send + 'static) {
+    if !simulated::is_silent() {
+        say_by(print, make, false, false);
     }
 }
 
@@ -79,19 +94,30 @@ fn are_punctual() -> bool {
 /// the lock of standard error, which may be held, and past the output that a test runner captures,
 /// which would be lost.
 pub(crate) fn last_words(text: impl Into<String>) {
-    say_by(print_raw, text.into(), true, false);
+    let text = text.into();
+    say_by(print_raw, move || text, true, false);
 }
 
 /// Writes a text. `waits` says whether the caller waits until it is written, and `is_observed`
 /// whether the observer is told.
-fn say_by(print: fn(String), text: String, waits: bool, is_observed: bool) {
-    simulated::aside(|| say_aside(print, text, waits, is_observed));
+fn say_by(
+    print: fn(String),
+    make: impl FnOnce() -> String + Send + 'static,
+    waits: bool,
+    is_observed: bool,
+) {
+    simulated::aside(|| say_aside(print, make, waits, is_observed));
 }
 
-fn say_aside(print: fn(String), text: String, waits: bool, is_observed: bool) {
+fn say_aside(
+    print: fn(String),
+    make: impl FnOnce() -> String + Send + 'static,
+    waits: bool,
+    is_observed: bool,
+) {
     let left = Arc::new(AtomicBool::new(false));
     let (open, closed) = mpsc::channel::<()>();
-    let writer = hand_over(print, text, is_observed, {
+    let writer = hand_over(print, make, is_observed, {
         let left = Arc::clone(&left);
         move || {
             if left.swap(true, Ordering::AcqRel) {
@@ -113,11 +139,13 @@ fn say_aside(print: fn(String), text: String, waits: bool, is_observed: bool) {
     }
 }
 
-/// Waits until all reports have been written, but at most for [`WRITE_LIMIT`]. Called before the
-/// process may end.
+/// Waits until all reports have been written and the observer has been told of them, but at most for
+/// [`WRITE_LIMIT`]. Called before the process may end.
 pub(crate) fn flush() {
     let end = clock::real_now() + WRITE_LIMIT;
-    while PENDING.load(Ordering::Relaxed) != 0 && clock::real_now() < end {
+    // A report is counted as observed before it stops being pending.
+    let is_over = || PENDING.load(Ordering::Acquire) == 0 && OBSERVED.load(Ordering::Relaxed) == 0;
+    while !is_over() && clock::real_now() < end {
         thread::sleep(Duration::from_millis(1));
     }
 }
@@ -126,7 +154,7 @@ pub(crate) fn flush() {
 /// refuses a thread or too many reports are waiting.
 fn hand_over(
     print: fn(String),
-    text: String,
+    make: impl FnOnce() -> String + Send + 'static,
     is_observed: bool,
     finally: impl FnOnce() + Send + 'static,
 ) -> Option<thread::JoinHandle<()>> {
@@ -134,7 +162,8 @@ fn hand_over(
     struct Pending<F: FnOnce()>(Option<F>);
     impl<F: FnOnce()> Drop for Pending<F> {
         fn drop(&mut self) {
-            PENDING.fetch_sub(1, Ordering::Relaxed);
+            // Release: it has been counted as observed before, if it will be.
+            PENDING.fetch_sub(1, Ordering::Release);
             if let Some(finally) = self.0.take() {
                 finally();
             }
@@ -146,20 +175,38 @@ fn hand_over(
         return None;
     }
     let write = move || {
-        let mut pending = pending;
-        let observer = OBSERVER.get().filter(|_| is_observed);
-        let copy = observer.map(|_| text.clone());
+        let pending = pending;
+        let observation = is_observed.then(Observation::begin).flatten();
+        let text = make();
+        let copy = observation.as_ref().map(|_| text.clone());
         print(text);
         // The caller goes on: what observes may block. `flush` waits for it.
-        if let Some(finally) = pending.0.take() {
-            finally();
-        }
-        if let (Some(observer), Some(text)) = (observer, copy) {
-            observer(&text);
-        }
         drop(pending);
+        if let (Some(observation), Some(text)) = (observation, copy) {
+            (observation.observer)(&text);
+        }
     };
     thread::Builder::new().name(String::from("ecru-report")).spawn(write).ok()
+}
+
+/// Counts a report of which the observer is told, until it is dropped.
+struct Observation {
+    observer: fn(&str),
+}
+
+impl Observation {
+    /// Returns `None` if there is no observer, or if it is being told of too many reports.
+    fn begin() -> Option<Observation> {
+        let observer = *OBSERVER.get()?;
+        let observation = Observation { observer };
+        (OBSERVED.fetch_add(1, Ordering::Relaxed) < OBSERVED_MAX).then_some(observation)
+    }
+}
+
+impl Drop for Observation {
+    fn drop(&mut self) {
+        OBSERVED.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 fn print(text: String) {
