@@ -239,6 +239,20 @@ impl TaskTree {
     /// `ecru dump`, or of a signal also has waits for channels, if only leaked tasks have handles of
     /// the channel. These are [suspected](Leak::is_suspected).
     ///
+    /// # Limits
+    /// Whatever could be a handle of the channel counts as one, so a leak of a channel may be missed:
+    /// - if a handle is on the heap, in a `Vec` for example, even if only leaked tasks can reach it;
+    /// - if what a moved or dropped handle has left lies in memory that was freed, on the stack of a
+    ///   task that can go on, or in unused bytes of an object that was moved to the heap later, such
+    ///   as another channel;
+    /// - if either lies on the stack of a task that has opened a scope, while any task in that scope
+    ///   can go on, because that task may borrow the handle. So a channel that the root task makes,
+    ///   and whose handles it moves into tasks, is usually missed as long as one task of the run can
+    ///   go on. A channel that is made in the task that uses it is usually found.
+    ///
+    /// Waits in a `select!`, for permits and for conditions are never leaked. A task that waits for
+    /// long is among the [stale](TaskTree::stale) ones in any case.
+    ///
     /// # Examples
     /// ```
     /// ecru::run(|| {
