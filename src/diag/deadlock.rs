@@ -52,7 +52,8 @@ pub(crate) fn found(pool: &Arc<Pool>) {
     }
 }
 
-/// Returns how long all workers must have been at rest before [`noticed`] is called.
+/// Returns how long all workers must have been at rest before [`noticed`] is called, and how long at
+/// least the root must have returned before the watchdog reports what is left.
 pub(crate) fn patience() -> Duration {
     // This library's own tests would otherwise take seconds.
     let shortened = std::env::var("ECRU_TEST_STUCK_AFTER_MS").ok();

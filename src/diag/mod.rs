@@ -47,6 +47,7 @@ mod inspect;
 mod json;
 mod leak;
 mod left_out;
+mod leftover;
 mod metrics;
 mod on_signal;
 mod record;
@@ -74,7 +75,7 @@ pub(crate) use dump::{dump, dump_with_leaks};
 pub(crate) use inspect::{Inspect, InspectAt, inspected_by_default};
 pub(crate) use metrics::measure;
 pub(crate) use on_signal::DumpOnSignal;
-pub(crate) use record::{RECORD_MAX, RECORD_MIN, write_page};
+pub(crate) use record::{RECORD_MAX, RECORD_MIN, write_page_of_panic};
 pub(crate) use watchdog::{LIMIT_MIN, Watchdog, limit_by_default};
 #[cfg(feature = "sim")]
 pub(crate) use {deadlock::examine, trace::called_at};

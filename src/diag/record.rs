@@ -136,21 +136,24 @@ impl Recorder {
         page::write(&Story::new(&self.rings, usize::MAX), &mut out)?;
         out.flush()
     }
+
+    /// Writes the page to a file. Returns where it is, or why it could not be written, as the end of a
+    /// sentence.
+    pub(crate) fn write_to(&self, path: &Path) -> String {
+        let mut page = Vec::new();
+        let (written, shown) = (self.write_page(&mut page), path.display());
+        let size = page.len();
+        match written.and_then(|()| fs::write(path, page)) {
+            Ok(()) => format!("last events are in {shown} ({size} bytes)"),
+            Err(error) => format!("last events cannot be written to {shown}: {error}"),
+        }
+    }
 }
 
-/// Writes the page to a file, and says so on standard error.
-pub(crate) fn write_page(rings: &Arc<Rings>, path: &Path) {
-    let mut page = Vec::new();
-    let written = Recorder::new(Arc::clone(rings)).write_page(&mut page);
-    let (shown, size) = (path.display(), page.len());
-    report::say(match written.and_then(|()| fs::write(path, page)) {
-        Ok(()) => {
-            format!("ecru: the run has panicked; its last events are in {shown} ({size} bytes)")
-        }
-        Err(error) => format!(
-            "ecru: the run has panicked; its last events cannot be written to {shown}: {error}"
-        ),
-    });
+/// Writes the page of a run that has panicked to a file, and says so on standard error.
+pub(crate) fn write_page_of_panic(rings: &Arc<Rings>, path: &Path) {
+    let written = Recorder::new(Arc::clone(rings)).write_to(path);
+    report::say(format!("ecru: the run has panicked; its {written}"));
     report::flush();
 }
 

@@ -1,4 +1,5 @@
-//! The watchdog of a run: it reports each worker that does not switch for a while.
+//! The watchdog of a run: it reports each worker that does not switch for a while, and the tasks that
+//! are left a while after the root has returned.
 //!
 //! A worker costs nothing more for it. It notes the task that it runs, and when it last looked
 //! around ([`inspect::mark`]). The watchdog compares the marks of two moments. A worker that looks
@@ -12,7 +13,10 @@ use std::fmt::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use super::dump::running_on;
+use super::deadlock::patience;
+use super::dump::{dump, running_on};
+use super::leftover;
+use super::record::Recorder;
 use crate::base::alarm::{Alarm, Ring};
 use crate::base::watched::{Activity, Call, Times};
 use crate::base::{clock, report};
@@ -43,6 +47,8 @@ struct Seen {
     ended: bool,
     /// One for each worker.
     episodes: Vec<Episode>,
+    /// When the root has returned, until what is left has been reported.
+    returned: Option<Instant>,
 }
 
 /// The time for which a worker has run one task without looking around.
@@ -89,11 +95,16 @@ impl Watchdog {
     pub(crate) fn begin(pool: &Arc<Pool>, limit: Duration) -> Watchdog {
         let new = Episode::begin(None, clock::now(), Times::default());
         let episodes = vec![new; pool.settings.workers];
-        let seen = Mutex::new(Seen { alarm: None, ended: false, episodes });
+        let seen = Mutex::new(Seen { alarm: None, ended: false, episodes, returned: None });
         let pool = Arc::clone(pool);
         let watch = Arc::new_cyclic(|this| Watch { this: Weak::clone(this), pool, limit, seen });
         watch.set_alarm(&mut watch.seen());
         Watchdog(watch)
+    }
+
+    /// Notes that the root has returned, and that the run waits for its other tasks.
+    pub(crate) fn root_has_returned(&self) {
+        self.0.seen().returned = Some(clock::now());
     }
 }
 
@@ -170,6 +181,31 @@ impl Watch {
         reports
     }
 
+    /// Writes what the program wants beside a report. The thread that writes reports does so, because
+    /// this one must not wait.
+    fn tell_more(&self) {
+        let pool = Arc::clone(&self.pool);
+        if pool.settings.dump_on_alarm {
+            report::show_later(move || format!("ecru: {:#}", dump(&pool)));
+        }
+        let settings = &self.pool.settings;
+        if let Some((path, rings)) =
+            settings.record_on_alarm.clone().zip(self.pool.recorder.clone())
+        {
+            let write = move || format!("ecru: the {}", Recorder::new(rings).write_to(&path));
+            report::show_later(write);
+        }
+    }
+
+    /// Returns for how long the root has returned, once, when that is long.
+    fn look_for_leftover(&self, seen: &mut Seen, now: Instant) -> Option<Duration> {
+        let since = now.saturating_duration_since(seen.returned?);
+        (since >= self.limit.max(patience())).then(|| {
+            seen.returned = None;
+            since
+        })
+    }
+
     fn describe(&self, worker: usize, lasted: Duration, activity: Activity) -> String {
         let mut text = format!("ecru: worker {worker} has not switched tasks for {lasted:.1?}: ");
         let _ = match running_on(&self.pool, worker) {
@@ -191,10 +227,19 @@ impl Watch {
 impl Ring for Watch {
     fn ring(&self) {
         let mut seen = self.seen();
-        let reports = self.look(&mut seen, clock::now());
+        let now = clock::now();
+        let reports = self.look(&mut seen, now);
+        let returned = self.look_for_leftover(&mut seen, now);
         self.set_alarm(&mut seen);
         drop(seen);
+        let is_alarm = !reports.is_empty();
         reports.into_iter().for_each(report::say);
+        if is_alarm {
+            self.tell_more();
+        }
+        if let Some(since) = returned {
+            leftover::report(&self.pool, since);
+        }
     }
 }
 

@@ -59,6 +59,8 @@ impl RuntimeBuilder {
                 watchdog: None,
                 record: None,
                 record_on_panic: None,
+                record_on_alarm: None,
+                dump_on_alarm: false,
                 on_quiet: None,
             },
             detect_deadlock: None,
@@ -248,6 +250,10 @@ impl RuntimeBuilder {
     /// them. That is the usual reason for a program that hangs. A root that computes while its worker
     /// has no other tasks is not reported.
     ///
+    /// The watchdog also reports, once in a run, which tasks are left if the root has returned for the
+    /// limit, and for at least a second: their number, and where they were spawned. Such tasks keep
+    /// [`run`](crate::run) from returning.
+    ///
     /// Without this setting the environment variable `ECRU_WATCHDOG` decides: a time such as `200ms`
     /// or `2s`, or `0` for no watchdog. If it is not set, debug builds have a watchdog with a limit
     /// of one second, and release builds have none. A limit of zero switches the watchdog off.
@@ -269,6 +275,23 @@ impl RuntimeBuilder {
     /// ```
     pub fn watchdog(mut self, limit: Duration) -> RuntimeBuilder {
         self.watchdog = Some(limit);
+        self
+    }
+
+    /// Sets whether a report of the [watchdog](RuntimeBuilder::watchdog) is followed by a dump of all
+    /// tasks, as by [`RuntimeHandle::dump`](crate::RuntimeHandle::dump). The default is `false`.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let builder = ecru::Runtime::builder().watchdog(Duration::from_millis(200));
+    /// let runtime = builder.dump_on_alarm(true).build()?;
+    /// runtime.run(|| println!("a blocked worker would be reported with all tasks"));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn dump_on_alarm(mut self, dumps: bool) -> RuntimeBuilder {
+        self.settings.dump_on_alarm = dumps;
         self
     }
 
@@ -369,6 +392,26 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Sets a file to which the recorder's page is written when the [watchdog](RuntimeBuilder::watchdog)
+    /// reports a worker, and one line on standard error that says so. A file that exists is replaced,
+    /// so the page of the last report stays. The default is to write none.
+    ///
+    /// This needs a [recorder](RuntimeBuilder::record).
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let builder = ecru::Runtime::builder().watchdog(Duration::from_millis(200));
+    /// let runtime = builder.record(1 << 20).record_on_alarm("/tmp/blocked.html").build()?;
+    /// runtime.run(|| println!("a blocked worker would be reported with its last events"));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn record_on_alarm(mut self, path: impl Into<PathBuf>) -> RuntimeBuilder {
+        self.settings.record_on_alarm = Some(path.into());
+        self
+    }
+
     /// Builds the runtime. Its threads start with its first run.
     ///
     /// # Errors
@@ -410,10 +453,15 @@ impl RuntimeBuilder {
             );
             return Err(invalid(text));
         }
-        if record.is_none() && self.settings.record_on_panic.is_some() {
-            return Err(invalid(
-                "record_on_panic: there is nothing to write, because nothing is recorded; set `record(1 << 20)`, too",
-            ));
+        for (setting, path) in [
+            ("record_on_panic", &self.settings.record_on_panic),
+            ("record_on_alarm", &self.settings.record_on_alarm),
+        ] {
+            if record.is_none() && path.is_some() {
+                return Err(invalid(format!(
+                    "{setting}: there is nothing to write, because nothing is recorded; set `record(1 << 20)`, too"
+                )));
+            }
         }
         if let Some(bytes) = record
             && !(RECORD_MIN..=RECORD_MAX).contains(&bytes)

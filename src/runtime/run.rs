@@ -247,13 +247,16 @@ impl Runtime {
         let _terminate =
             settings.cancel_on_terminate.then(|| cancel_at(signal::TERMINATE, "SIGTERM"));
         let _dumps = settings.dump_on_signal.map(|signal| self.dump_at(signal));
-        let _watchdog = settings.watchdog.map(|limit| diag::Watchdog::begin(&self.pool, limit));
+        let watchdog = settings.watchdog.map(|limit| diag::Watchdog::begin(&self.pool, limit));
         let core = ScopeCore::opened_at(task::current_node(), at);
         let opened = core.open();
         self.publish(&raw const core);
         let result = panic::catch_unwind(AssertUnwindSafe(root));
         if result.is_err() {
             core.cancel(CancelReason::Shutdown);
+        }
+        if let Some(watchdog) = &watchdog {
+            watchdog.root_has_returned();
         }
         loop {
             core.finish();
@@ -335,7 +338,7 @@ impl Drop for PageOnPanic<'_> {
         if let Some(recorder) = self.recorder
             && !self.is_over
         {
-            diag::write_page(recorder, self.path);
+            diag::write_page_of_panic(recorder, self.path);
         }
     }
 }
@@ -392,6 +395,8 @@ pub(crate) fn run_simulated<T>(
         watchdog: None,
         record,
         record_on_panic: None,
+        record_on_alarm: None,
+        dump_on_alarm: false,
         on_quiet: None,
     };
     match Runtime::new(settings) {

@@ -67,6 +67,10 @@ pub(crate) struct Settings {
     pub(crate) record: Option<usize>,
     /// For the layers above: the file for the page of a run that panics.
     pub(crate) record_on_panic: Option<PathBuf>,
+    /// For the layers above: the file for the page that the watchdog writes.
+    pub(crate) record_on_alarm: Option<PathBuf>,
+    /// For the layers above: the watchdog prints a dump.
+    pub(crate) dump_on_alarm: bool,
     /// Called once when all workers have been quiescent for this long, by one of them, outside of
     /// any task. Only without `on_deadlock`.
     pub(crate) on_quiet: Option<(Duration, fn())>,

@@ -169,6 +169,93 @@ fn run_82_what_switches_is_not_reported_slow() {
     assert!(!text.contains("has not switched"), "{text}");
 }
 
+/// - given: a watchdog, a root that returns while two tasks of one place and one of another are left,
+///   and before that a root whose scope takes long
+/// - when: the limit has passed
+/// - then: one report has the number of the tasks and the two places; the first run is not reported
+#[test]
+fn run_135_what_keeps_a_run_from_ending_slow() {
+    const NAME: &str = "watchdog::run_135_what_keeps_a_run_from_ending_slow";
+    let line = line!() + 10;
+    if is_child(NAME) {
+        end_with_parent();
+        let runtime = Runtime::builder().workers(2).watchdog(ms(10)).build().unwrap();
+        runtime.run(|| {
+            drop(ecru::spawn(|| ()));
+            ecru::scope(|s| s.spawn(|| ecru::sleep(ms(60)).unwrap()).join().unwrap());
+        });
+        return runtime.run(|| {
+            for _ in 0..2 {
+                drop(ecru::spawn(|| ecru::sleep(HOUR).unwrap()));
+            }
+            drop(ecru::spawn(|| {
+                ecru::scope(|s| drop(s.spawn(|| ecru::sleep(HOUR).unwrap())));
+            }));
+        });
+    }
+    let _watchdog = Watchdog::new();
+    let mut command = start_again(NAME);
+    command.env("ECRU_TEST_STUCK_AFTER_MS", "10");
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = Killed(command.spawn().unwrap());
+    let mut lines = BufReader::new(child.0.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let mut next = || lines.next().unwrap();
+    let first = next();
+    assert!(first.starts_with("ecru: the root, run at ") && first.contains(file!()), "{first}");
+    assert!(first.contains(", and the run waits for 3 tasks."), "{first}");
+    let place = |below: u32| format!("spawned at {}:{}:", file!(), line + below);
+    let (two, one) = (next(), next());
+    assert!(two.starts_with("  2 tasks such as task #") && two.contains(&place(0)), "{two}");
+    assert!(one.starts_with("  task #") && one.contains(&place(2)), "{one}");
+    assert!(two.contains("waits for time to pass"), "{two}");
+    assert!(one.contains("waits for the tasks of its scope (1 left)"), "{one}");
+}
+
+/// - given: a watchdog, `dump_on_alarm` and `record_on_alarm`, and a task that blocks its worker
+/// - when: the limit has passed
+/// - then: after the report there are a dump, which names the task, and a page with the last events;
+///   without a recorder the second setting is refused
+#[test]
+#[cfg(not(ecru_baton))] // the worker's thread waits for the task's
+fn run_136_an_alarm_makes_a_dump_and_a_page_slow() {
+    const NAME: &str = "watchdog::run_136_an_alarm_makes_a_dump_and_a_page_slow";
+    let page = |process: u32| std::env::temp_dir().join(format!("ecru-alarm-{process}.html"));
+    if is_child(NAME) {
+        end_with_parent();
+        let builder = Runtime::builder().workers(2).watchdog(ms(20)).dump_on_alarm(true);
+        let builder = builder.record(1 << 16).record_on_alarm(page(std::process::id()));
+        return builder.build().unwrap().run(|| {
+            ecru::scope(|s| {
+                s.builder().name("sleeps").spawn(|| ecru::sleep(HOUR).unwrap());
+                ecru::diag::mark("before the alarm");
+                s.builder().name("stuck").near().spawn(|| block("sleep"));
+                ecru::sleep(HOUR).unwrap();
+            });
+        });
+    }
+    let error = Runtime::builder().record_on_alarm("/tmp/none").build().unwrap_err();
+    assert!(error.to_string().contains("record_on_alarm: there is nothing to write"), "{error}");
+    let _watchdog = Watchdog::new();
+    let mut command = start_again(NAME);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = Killed(command.spawn().unwrap());
+    let page = page(child.0.id());
+    let _removed = crate::support::OnDrop(|| drop(std::fs::remove_file(&page)));
+    let lines = BufReader::new(child.0.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let (mut is_dumped, mut is_recorded) = (false, false);
+    let written = format!("ecru: the last events are in {}", page.display());
+    for line in lines {
+        is_dumped |= line.contains(" tasks; worker ") && line.contains("a task 'stuck' spawned at");
+        is_recorded |= line.starts_with(&written);
+        if is_dumped && is_recorded {
+            break;
+        }
+    }
+    assert!(is_dumped && is_recorded);
+    let page = std::fs::read_to_string(&page).unwrap();
+    assert!(page.starts_with("<!doctype html>") && page.contains("before the alarm"));
+}
+
 /// - given: limits below the minimum, in the builder and in `ECRU_WATCHDOG`, and a variable that is
 ///   no time
 /// - when: the runtime is built
