@@ -49,6 +49,8 @@ pub struct Report<T> {
     /// The rest of what was recorded.
     pub(super) record: Record,
     pub(super) recorder: Option<Recorder>,
+    /// Where the page of the recorder is, as the end of a sentence.
+    pub(super) page: Option<String>,
 }
 
 impl<T> Report<T> {
@@ -104,6 +106,9 @@ impl<T> fmt::Display for Report<T> {
                     write!(f, "{}", legend(&self.record, divergence.tasks()))?;
                 }
                 write!(f, "{}{}", Faults(&self.record), LastEvents(&self.record))?;
+                if let Some(page) = &self.page {
+                    write!(f, "\nthe {page}")?;
+                }
                 write!(f, "{}", TracedTurns(&self.record, &self.trace))
             }
         }

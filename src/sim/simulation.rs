@@ -6,6 +6,7 @@
 
 use std::mem;
 use std::panic::{self, AssertUnwindSafe, Location};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -87,6 +88,8 @@ pub struct Simulation {
     stack_size: usize,
     /// The bytes of the recorder, or `None`.
     record: Option<usize>,
+    /// The file for the page of a run that fails.
+    record_on_failure: Option<PathBuf>,
 }
 
 impl Simulation {
@@ -109,6 +112,7 @@ impl Simulation {
             command: None,
             stack_size: STACK_DEFAULT,
             record: None,
+            record_on_failure: None,
         }
     }
 
@@ -227,6 +231,30 @@ impl Simulation {
         self
     }
 
+    /// Sets a file to which the recorder's page is written if a run fails. The text of the report
+    /// names it. An [exploration](Simulation::explore) writes the page of each run that fails, so
+    /// that of the last one stays. The default is to write none.
+    ///
+    /// This also sets a [recorder](Simulation::record) of 1 MiB, unless there is one.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::sim::Simulation;
+    ///
+    /// let path = std::env::temp_dir().join(format!("ecru-failed-{}.html", std::process::id()));
+    /// let simulation = Simulation::new(1).record_on_failure(&path);
+    /// let report = simulation.run(|| ecru::channel::bounded::<u32>(1).1.recv());
+    /// assert!(report.to_string().contains("last events are in "));
+    /// assert!(std::fs::read_to_string(&path)?.starts_with("<!doctype html>"));
+    /// std::fs::remove_file(&path)?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn record_on_failure(mut self, path: impl Into<PathBuf>) -> Simulation {
+        self.record_on_failure = Some(path.into());
+        self.record.get_or_insert(1 << 20);
+        self
+    }
+
     /// Runs `f` as the root task of a simulated run, on a thread of its own.
     ///
     /// In the run, the calls of this library that wait do so in virtual time. Time stands still
@@ -302,7 +330,9 @@ impl Simulation {
         };
         let trace = mem::take(&mut record.trace);
         let recorder = desk.pool.get().and_then(|pool| pool.recorder.clone()).map(Recorder::new);
-        Report { result, seed, trace_hash, elapsed, steps, trace, notes, record, recorder }
+        let page = self.record_on_failure.as_deref().filter(|_| result.is_err());
+        let page = page.zip(recorder.as_ref()).map(|(path, recorder)| recorder.write_to(path));
+        Report { result, seed, trace_hash, elapsed, steps, trace, notes, record, recorder, page }
     }
 }
 

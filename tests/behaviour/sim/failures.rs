@@ -284,3 +284,31 @@ fn sim_32_ends_quietly() {
         assert!(!text.contains("ecru:") && !text.contains("panicked"), "{text}");
     }
 }
+
+/// - given: a simulation with `record_on_failure`, and seeds that fail and that do not
+/// - when: they run
+/// - then: the page of a failed run is there, with its tasks, and its report names the file; a run that
+///   does not fail writes nothing
+#[test]
+fn sim_409_a_failing_seed_writes_its_page() {
+    let path = std::env::temp_dir().join(format!("ecru-sim-409-{}.html", std::process::id()));
+    let _removed = crate::support::OnDrop(|| drop(std::fs::remove_file(&path)));
+    let run = |fails: bool| {
+        Simulation::new(3).record_on_failure(&path).run(move || {
+            let (sender, receiver) = channel::bounded::<u32>(1);
+            ecru::scope(|s| {
+                s.builder().name("waits in vain").spawn(|| receiver.recv().is_ok());
+                if !fails {
+                    sender.send(1).unwrap();
+                }
+            });
+        })
+    };
+    run(false).unwrap();
+    assert!(!path.exists());
+    let failed = run(true);
+    let text = failed.to_string();
+    assert!(text.contains(&format!("the last events are in {}", path.display())), "{text}");
+    let page = std::fs::read_to_string(&path).unwrap();
+    assert!(page.starts_with("<!doctype html>") && page.contains("waits in vain"));
+}
