@@ -89,7 +89,7 @@ fn run_121_the_commands_of_the_socket() {
             let stack = ask(&format!("ecru/1 stack {id}\n"));
             assert!(stack.contains("'waits'") && stack.contains("   0: "), "{stack}");
             assert!(ask("ecru/1 help\n").contains("dump [json]"));
-            assert!(ask("ecru/1 about\n").contains("\"workers\":2"));
+            assert!(ask("ecru/1 about\n").contains(r#""name":"ecru","workers":2"#));
             assert!(ask("ecru/1 paint\n").contains("there is no command \"paint\""));
             assert!(ask("dump\n").contains("does not begin with `ecru/1 `"));
             s.cancel();

@@ -3,6 +3,7 @@
 mod client;
 mod json;
 mod print;
+mod runtimes;
 mod target;
 mod top;
 
@@ -18,6 +19,11 @@ struct Command {
 
 /// All commands. A command of the inspect socket gets a row here.
 static COMMANDS: &[Command] = &[
+    Command {
+        name: "list",
+        usage: "[PID]                       list the runtimes that have sockets at the default place",
+        run: print::list,
+    },
     Command {
         name: "dump",
         usage: "SOCKET|PID [--json]      print all tasks with their stacks",
@@ -69,7 +75,8 @@ fn usage() -> String {
     }
     text.push_str(
         "\nThe program must have a socket: `Runtime::builder().inspect(path)`, or ECRU_INSPECT=1 in its\n\
-         environment. By the latter, its process id suffices to find it.\n",
+         environment. By the latter, its process id suffices to find it. If the process has several\n\
+         runtimes, add the number or the name of one: `ecru dump 4711:2`, `ecru dump 4711:crawler`.\n",
     );
     text
 }

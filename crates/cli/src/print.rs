@@ -4,7 +4,22 @@ use std::io::{self, Write};
 
 use crate::Failure;
 use crate::client::ask;
+use crate::runtimes;
 use crate::target::Arguments;
+
+pub(crate) fn list(arguments: &[String]) -> Result<(), Failure> {
+    let process = match arguments {
+        [] => None,
+        [one] => Some(one.parse().map_err(|_| {
+            Failure::Usage(format!("`list` takes a process id, but {one:?} was given"))
+        })?),
+        _ => return Err(Failure::Usage(String::from("give at most one process id"))),
+    };
+    for runtime in runtimes::served(process) {
+        writeln!(io::stdout(), "{}", runtime.line())?;
+    }
+    Ok(())
+}
 
 pub(crate) fn dump(arguments: &[String]) -> Result<(), Failure> {
     let arguments = Arguments::parse(arguments, &["--json"])?;

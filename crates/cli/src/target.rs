@@ -1,8 +1,9 @@
 //! Which socket is meant.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::Failure;
+use crate::runtimes::{self, Runtime};
 
 /// The arguments of a command: a target, and flags.
 pub(crate) struct Arguments {
@@ -30,28 +31,56 @@ impl Arguments {
     }
 }
 
-/// Returns the path of the socket: the target, or that of a process at the default place.
+/// Returns the path of the socket. The target is that path, a process id, or a process id with the
+/// number or the name of one of its runtimes.
 fn socket_of(target: &str) -> Result<PathBuf, Failure> {
-    let Ok(process) = target.parse::<u32>() else { return Ok(PathBuf::from(target)) };
-    let folders = folders();
-    let found = folders.iter().map(|folder| folder.join(format!("{process}.sock")));
-    found.into_iter().find(|path| path.exists()).ok_or_else(|| {
-        let folders: Vec<String> =
-            folders.iter().map(|folder| folder.display().to_string()).collect();
-        Failure::Answer(format!(
-            "process {process} has no socket in {}; start it with ECRU_INSPECT=1, or give the path of its socket",
-            folders.join(" or ")
-        ))
-    })
+    let (process, which) = match target.split_once(':') {
+        Some((process, which)) => (process, Some(which)),
+        None => (target, None),
+    };
+    let Ok(process) = process.parse::<u32>() else { return Ok(PathBuf::from(target)) };
+    let found = runtimes::all(Some(process));
+    match (&found[..], which) {
+        ([], _) => Err(none_of(process)),
+        // Whether it is served is found out by asking it.
+        ([only], None) => Ok(only.socket.clone()),
+        _ => choose(process, which),
+    }
 }
 
-/// The places where ecru's runtimes put their sockets: see `RuntimeBuilder::inspect`. Programs that
-/// were started elsewhere may lack the variable.
-fn folders() -> Vec<PathBuf> {
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty());
-    let user = rustix::process::geteuid().as_raw();
-    let mut folders: Vec<PathBuf> =
-        runtime.iter().map(|folder| Path::new(folder).join("ecru")).collect();
-    folders.push(PathBuf::from(format!("/tmp/ecru-{user}")));
-    folders
+fn none_of(process: u32) -> Failure {
+    let folders: Vec<String> =
+        runtimes::folders().iter().map(|folder| folder.display().to_string()).collect();
+    Failure::Answer(format!(
+        "process {process} has no socket in {}; start it with ECRU_INSPECT=1, or give the path of its socket",
+        folders.join(" or ")
+    ))
+}
+
+/// Chooses among the runtimes of a process that are served.
+fn choose(process: u32, which: Option<&str>) -> Result<PathBuf, Failure> {
+    let served = runtimes::served(Some(process));
+    let fits: Vec<&Runtime> = match which {
+        None => served.iter().collect(),
+        Some(which) => match served.iter().find(|one| one.number.to_string() == which) {
+            Some(one) => vec![one],
+            None => {
+                let has_name = |one: &&Runtime| one.about().is_ok_and(|about| about.name == which);
+                served.iter().filter(has_name).collect()
+            }
+        },
+    };
+    let problem = match (&fits[..], which) {
+        ([one], _) => return Ok(one.socket.clone()),
+        _ if served.is_empty() => {
+            return Err(Failure::Answer(format!("process {process} has ended")));
+        }
+        (_, None) => format!("has {} runtimes; choose one by its number or its name", fits.len()),
+        ([], Some(which)) => format!("has no runtime {which:?}; it has"),
+        (_, Some(which)) => {
+            format!("has {} runtimes named {which:?}; choose one by its number", fits.len())
+        }
+    };
+    let lines: Vec<String> = served.iter().map(|one| format!("\n  {}", one.line())).collect();
+    Err(Failure::Answer(format!("process {process} {problem}:{}", lines.concat())))
 }

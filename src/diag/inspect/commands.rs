@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::diag::Recorder;
 use crate::diag::dump::{Traces, dump_with, dump_with_leaks};
+use crate::diag::json;
 use crate::diag::metrics::measure;
 use crate::sched::Pool;
 
@@ -17,7 +18,7 @@ struct Command {
 /// All commands. A later version may have more.
 static COMMANDS: &[Command] = &[
     Command { name: "help", help: "the list of commands", run: help },
-    Command { name: "about", help: "the process, as JSON", run: about },
+    Command { name: "about", help: "the process and the runtime, as JSON", run: about },
     Command {
         name: "dump",
         help: "[json]: all tasks with their stacks, as text or JSON",
@@ -47,7 +48,11 @@ fn help(_: &Arc<Pool>, _: &str) -> Result<String, String> {
 fn about(pool: &Arc<Pool>, _: &str) -> Result<String, String> {
     let (workers, version) = (pool.settings.workers, env!("CARGO_PKG_VERSION"));
     let process = std::process::id();
-    Ok(format!(r#"{{"protocol":1,"ecru":"{version}","process":{process},"workers":{workers}}}"#))
+    let mut name = String::new();
+    json::text(&mut name, &pool.settings.name);
+    Ok(format!(
+        r#"{{"protocol":1,"ecru":"{version}","process":{process},"name":{name},"workers":{workers}}}"#
+    ))
 }
 
 fn dump(pool: &Arc<Pool>, arguments: &str) -> Result<String, String> {

@@ -27,6 +27,7 @@ fn is_a_program() {
         "leak" => leaked_sender,
         "pool" => exhausted_pool,
         "works" => works,
+        "several" => several_runtimes,
         guide::HANGS => guide::hangs::start,
         guide::SLOW => guide::slow::start,
         guide::LEAKS => guide::leaks::start,
@@ -247,4 +248,33 @@ fn works() {
         });
     });
     println!("over");
+}
+
+/// Three runtimes, two of which have one name. The first two end when the standard input is closed.
+fn several_runtimes() {
+    let runtime = |name| ecru::Runtime::builder().workers(1).name(name).build().unwrap();
+    let all = [("web", "accepts"), ("jobs", "fetches"), ("jobs", "stores")]
+        .map(|(name, task)| (runtime(name), task));
+    let (end, ends) = channel::bounded::<u32>(0);
+    thread::scope(|threads| {
+        let [web, jobs, stays] = all.map(|(runtime, task)| {
+            let ends = ends.clone();
+            threads.spawn(move || {
+                let waits = move || {
+                    let _ = ends.recv();
+                    if task == "stores" {
+                        ecru::sleep(HOUR).unwrap();
+                    }
+                };
+                runtime.run(|| ecru::scope(|s| drop(s.builder().name(task).spawn(waits))));
+            })
+        });
+        ready();
+        assert_eq!(std::io::stdin().read(&mut [0]).unwrap(), 0);
+        drop(end);
+        web.join().unwrap();
+        jobs.join().unwrap();
+        println!("over");
+        stays.join().unwrap();
+    });
 }

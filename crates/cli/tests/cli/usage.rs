@@ -90,6 +90,58 @@ fn a_process_id_is_enough_slow() {
     assert!(text(&output.stderr).contains("ECRU_INSPECT=1"), "{}", text(&output.stderr));
 }
 
+/// Each runtime of a process is found by its number, and by its name if only one has it. One that is
+/// left alone needs neither.
+#[test]
+fn a_process_with_several_runtimes_slow() {
+    let folder = Folder::new();
+    let runtime = folder.0.clone();
+    let mut program = start_with("several", folder, runtime.join("none"), |command| {
+        command.env("ECRU_INSPECT", "1").env("XDG_RUNTIME_DIR", &runtime);
+    });
+    let id = program.child.id().to_string();
+    // What a killed process with this number has left.
+    drop(UnixListener::bind(runtime.join(format!("ecru/{id}-9.sock"))).unwrap());
+    let ask = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ecru"));
+        command.args(arguments).env("XDG_RUNTIME_DIR", &runtime).output().unwrap()
+    };
+    let of = |which: &str| format!("{id}:{which}");
+    for (which, task) in [("1", "'accepts'"), ("web", "'accepts'"), ("2", "'fetches'")] {
+        until(|| text(&ask(&["dump", &of(which)]).stdout), |dump| dump.contains(task));
+    }
+    until(|| text(&ask(&["top", &of("3"), "--once"]).stdout), |top| top.contains("stores"));
+    let listed = text(&ask(&["list", &id]).stdout);
+    let lines: Vec<&str> = listed.lines().collect();
+    assert_eq!(lines.len(), 3, "{listed}");
+    for (line, (number, name)) in lines.iter().zip([(1, "web"), (2, "jobs"), (3, "jobs")]) {
+        assert!(line.starts_with(&format!("{id}:{number}  '{name}', 1 worker  /")), "{listed}");
+    }
+    assert!(text(&ask(&["list"]).stdout).contains(&listed));
+    for (target, part) in [
+        (id.clone(), "has 3 runtimes; choose one by its number or its name:\n"),
+        (of("jobs"), "has 2 runtimes named \"jobs\"; choose one by its number:\n"),
+        (of("9"), "has no runtime \"9\"; it has:\n"),
+        (of(""), "has no runtime \"\"; it has:\n"),
+    ] {
+        let output = ask(&["metrics", &target]);
+        assert_eq!(output.status.code(), Some(1));
+        let said = text(&output.stderr);
+        assert!(said.contains(part) && said.contains(&listed.lines().next().unwrap()), "{said}");
+    }
+    drop(program.child.stdin.take());
+    assert!(program.said.any(|line| line.unwrap().contains("over")));
+    assert!(text(&ask(&["dump", &id]).stdout).contains("'stores'"));
+    program.child.kill().unwrap();
+    program.child.wait().unwrap();
+    for target in [&id, &of("3")] {
+        let output = ask(&["dump", target]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(text(&output.stderr).contains(" has ended"), "{}", text(&output.stderr));
+    }
+    assert!(text(&ask(&["list"]).stdout).lines().all(|line| !line.starts_with(&id)));
+}
+
 /// A socket that a killed process has left is replaced. One that is served is not, nor is a file.
 #[test]
 fn sockets_of_dead_programs_are_replaced_slow() {
@@ -150,6 +202,8 @@ fn wrong_arguments_are_explained() {
         (&["dump"], "give one socket or process id"),
         (&["dump", "1", "2"], "give one socket or process id"),
         (&["dump", "1", "--loud"], "there is no option `--loud`"),
+        (&["list", "one"], "`list` takes a process id, but \"one\" was given"),
+        (&["list", "1", "2"], "give at most one process id"),
     ] {
         let output = ecru(arguments);
         assert_eq!(output.status.code(), Some(2));
