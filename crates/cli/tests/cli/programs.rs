@@ -26,6 +26,9 @@ fn is_a_program() {
         "mpsc" => std_mpsc,
         "leak" => leaked_sender,
         "pool" => exhausted_pool,
+        "subscriber" => slow_subscriber,
+        "connections" => leaked_connections,
+        "computes" => computes,
         "works" => works,
         "several" => several_runtimes,
         guide::HANGS => guide::hangs::start,
@@ -224,6 +227,61 @@ fn exhausted_pool() {
                 });
             }
             ready();
+        });
+    });
+}
+
+/// A reader hands each message to all subscribers, and one of them is slow.
+fn slow_subscriber() {
+    let (to_audit, audit) = channel::bounded::<u32>(2).named("inbox of audit");
+    let (to_mail, mail) = channel::bounded::<u32>(2).named("inbox of mail");
+    run(|| {
+        ecru::scope(|s| {
+            let by = |name: &'static str| s.builder().name(name);
+            by("audit").spawn(move || {
+                while audit.recv().is_ok() {
+                    ready();
+                    ecru::sleep(HOUR).unwrap();
+                }
+            });
+            by("mail").spawn(move || mail.iter().count());
+            by("multiplexer").spawn(move || {
+                for message in 0.. {
+                    to_audit.send(message).unwrap();
+                    to_mail.send(message).unwrap();
+                }
+            });
+        });
+    });
+}
+
+/// Handlers keep their connections after they have answered.
+fn leaked_connections() {
+    let pool: Pool<u32, std::convert::Infallible> = Pool::new(2, || Ok(7));
+    let sessions = std::sync::Mutex::new(Vec::new());
+    run(|| {
+        ecru::scope(|s| {
+            for n in 0..3 {
+                let (pool, sessions) = (&pool, &sessions);
+                s.builder().name(format!("handler-{n}")).spawn(move || {
+                    let connection = pool.get().unwrap();
+                    sessions.lock().unwrap().push(connection);
+                });
+            }
+            ready();
+        });
+    });
+}
+
+/// A task computes and never waits.
+fn computes() {
+    run(|| {
+        ecru::scope(|s| {
+            s.builder().name("sum").spawn(|| {
+                ready();
+                (0_u64..).fold(0, |sum, n| std::hint::black_box(sum ^ n))
+            });
+            s.builder().name("other").spawn(|| ecru::sleep(HOUR));
         });
     });
 }

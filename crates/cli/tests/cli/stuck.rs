@@ -64,3 +64,28 @@ fn an_exhausted_pool_slow() {
     let parts = ["'handler-", "a permit (", "0 free", ", which task #", "programs.rs:"];
     names("pool", &parts);
 }
+
+#[test]
+fn a_slow_subscriber_that_stalls_a_multiplexer_slow() {
+    let parts = [
+        "'multiplexer'",
+        "room in a channel 'inbox of audit' of u32 (bounded(2)",
+        "2 in it",
+        "programs.rs:",
+    ];
+    names("subscriber", &parts);
+}
+
+#[test]
+fn connections_that_are_never_given_back_slow() {
+    let parts = ["'handler-", "a permit (", "0 free", "programs.rs:"];
+    let head = names("connections", &parts);
+    // Both tasks that have taken one are named, although they have ended.
+    assert!(head.contains("), which task #") && head.contains(", task #"), "{head}");
+}
+
+#[test]
+fn a_task_that_never_waits_slow() {
+    let parts = ["is busy with a task 'sum' spawned at", "programs.rs:", "`ecru::checkpoint`"];
+    names("computes", &parts);
+}
