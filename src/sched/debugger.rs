@@ -1,4 +1,4 @@
-//! The table by which a debugger finds the tasks of a program: `crates/cli/src/gdb/ecru-gdb.py`.
+//! The table by which a debugger finds the tasks of a program: `crates/cli/src/debugger/`.
 //!
 //! A release build has no description of types that a debugger could read. So the program carries
 //! the offsets of the fields that lead from one static to the saved stack pointer of each task, by

@@ -49,6 +49,11 @@ static COMMANDS: &[Command] = &[
         usage: "                      print the commands for gdb: `ecru gdb-script >ecru-gdb.py`",
         run: print::gdb_script,
     },
+    Command {
+        name: "lldb-script",
+        usage: "                     print the commands for lldb: `ecru lldb-script >ecru_lldb.py`",
+        run: print::lldb_script,
+    },
 ];
 
 /// Why a command has failed.

@@ -1,4 +1,5 @@
-//! The commands that print one text: `ecru dump`, `ecru trace`, `ecru metrics`, `ecru gdb-script`.
+//! The commands that print one text: `ecru list`, `ecru dump`, `ecru trace`, `ecru metrics`,
+//! `ecru gdb-script`, `ecru lldb-script`.
 
 use std::io::{self, Write};
 
@@ -35,13 +36,24 @@ pub(crate) fn metrics(arguments: &[String]) -> Result<(), Failure> {
     print(&Arguments::parse(arguments, &[])?, "metrics")
 }
 
+/// What the scripts of all debuggers have.
+static TASKS: &str = include_str!("debugger/tasks.py");
+
 pub(crate) fn gdb_script(arguments: &[String]) -> Result<(), Failure> {
+    script("gdb-script", arguments, include_str!("debugger/gdb.py"))
+}
+
+pub(crate) fn lldb_script(arguments: &[String]) -> Result<(), Failure> {
+    script("lldb-script", arguments, include_str!("debugger/ecru_lldb.py"))
+}
+
+fn script(command: &str, arguments: &[String], own: &str) -> Result<(), Failure> {
     if let Some(one) = arguments.first() {
         return Err(Failure::Usage(format!(
-            "`gdb-script` takes no argument, but {one:?} was given"
+            "`{command}` takes no argument, but {one:?} was given"
         )));
     }
-    Ok(io::stdout().write_all(include_bytes!("gdb/ecru-gdb.py"))?)
+    Ok(io::stdout().write_all(format!("{own}\n\n{TASKS}").as_bytes())?)
 }
 
 fn print(arguments: &Arguments, request: &str) -> Result<(), Failure> {

@@ -5,6 +5,7 @@
 
 mod gdb;
 mod hostile;
+mod lldb;
 mod programs;
 mod sessions;
 mod stuck;

@@ -92,7 +92,7 @@ fn lock_cycle() {
             for n in 0..3_usize {
                 let (forks, have_one) = (&forks, &have_one);
                 s.builder().name(format!("philosopher-{n}")).spawn(move || {
-                    dine(&forks[n], &forks[(n + 1) % 3], have_one);
+                    dine(&forks[n], &forks[(n + 1) % 3], have_one, n);
                 });
             }
             ready();
@@ -102,11 +102,15 @@ fn lock_cycle() {
 
 /// Not inlined, so that an optimized build shows it in stacks, too.
 #[inline(never)]
-fn dine(first: &Mutex<()>, second: &Mutex<()>, have_one: &Latch) {
+fn dine(first: &Mutex<()>, second: &Mutex<()>, have_one: &Latch, number: usize) {
+    // For the tests of debuggers. It stays in memory, because its address is used.
+    let helpings = 4_700 + number;
+    std::hint::black_box(&helpings);
     let _first = first.lock();
     have_one.count_down();
     have_one.wait().unwrap();
     let _second = second.lock();
+    std::hint::black_box(&helpings);
 }
 
 /// A task joins another one while it holds the lock that the other one needs.

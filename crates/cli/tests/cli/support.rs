@@ -113,3 +113,11 @@ pub(crate) fn until(look: impl Fn() -> String, is_right: impl Fn(&str) -> bool) 
         std::thread::yield_now();
     }
 }
+
+/// Returns what was printed between two markers.
+#[track_caller]
+pub(crate) fn part<'o>(output: &'o str, name: &str) -> &'o str {
+    let (begin, end) = (format!("<{name}>"), format!("</{name}>"));
+    let rest = output.split_once(&begin).unwrap_or_else(|| panic!("{output}")).1;
+    rest.split_once(&end).unwrap_or_else(|| panic!("{output}")).0
+}
