@@ -3,7 +3,7 @@
 mod histogram;
 mod openmetrics;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,6 +64,8 @@ pub struct Metrics {
     pub in_flight: usize,
     /// The timers that are set.
     pub timers: usize,
+    /// The scopes that have tasks which have begun. The run is one if it has tasks beside the root.
+    pub scopes: usize,
     /// The closures of [`unblock`](crate::unblock) and the lookups of names that wait for a thread.
     pub unblock_queued: usize,
     /// The threads for such closures, and those of them that are idle.
@@ -149,6 +151,7 @@ pub(crate) fn measure(pool: &Arc<Pool>) -> Metrics {
     each_waiting(Arc::as_ptr(pool).cast(), |_, _| {
         *metrics.waiting.entry("the item that it begins with").or_default() += 1;
     });
+    let mut scopes = BTreeSet::new();
     let count = move |_, _: &AtomicU32| {
         census::census(task::is_hidden, |header| asker == Some(TaskId::of(header)))
     };
@@ -164,10 +167,12 @@ pub(crate) fn measure(pool: &Arc<Pool>) -> Metrics {
         metrics.unstarted += answer.unstarted;
         metrics.in_flight += answer.in_flight;
         metrics.timers += answer.timers;
+        scopes.extend(answer.scopes);
         for (what, count) in answer.waiting {
             *metrics.waiting.entry(what).or_default() += count;
         }
     }
+    metrics.scopes = scopes.len();
     metrics.live = metrics.running
         + metrics.ready
         + metrics.unstarted

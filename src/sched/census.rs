@@ -3,7 +3,7 @@
 //! As in [`inspect`](super::inspect), the worker counts its own tasks, in a task that runs on it.
 #![expect(unsafe_code, reason = "reaches tasks by pointer")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::pool::Pool;
@@ -26,6 +26,8 @@ pub(crate) struct Census {
     pub(crate) waiting: BTreeMap<&'static str, usize>,
     pub(crate) in_flight: usize,
     pub(crate) timers: usize,
+    /// The addresses of the scopes of the tasks that have begun.
+    pub(crate) scopes: BTreeSet<usize>,
 }
 
 /// Counts the tasks of the current worker, except the running one and those that are `hidden`. The
@@ -41,9 +43,15 @@ pub(crate) fn census(hidden: impl Fn(&Header) -> bool, asks: impl Fn(&Header) ->
     });
     // The task that asks waits for the answers with a timer, unless it runs this task in its place.
     let mut timers_of_asker = 0;
+    let mut scope = 0;
     let mut add = |header: &Header, waits_for: Option<&'static str>| {
         if std::ptr::eq(header, own) || hidden(header) {
             return;
+        }
+        // Tasks of one scope often follow each other. A root has no scope.
+        if scope != header.scope.addr() && !header.scope.is_null() {
+            scope = header.scope.addr();
+            census.scopes.insert(scope);
         }
         match waits_for {
             _ if asks(header) => {

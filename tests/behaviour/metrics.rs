@@ -50,6 +50,8 @@ fn run_97_metrics_count_tasks() {
                 }
                 let counts = (metrics.running, metrics.timers, metrics.in_flight);
                 assert_eq!(counts, (1, 3, 1), "{metrics:?}");
+                // All belong to the scope around this.
+                assert_eq!(metrics.scopes, 1, "{metrics:?}");
                 assert!(metrics.live >= 7 && metrics.stacks.live >= 5, "{metrics:?}");
                 assert_eq!(metrics.worker_times.len(), workers);
                 assert_eq!(metrics.unknown, 0, "{metrics:?}");

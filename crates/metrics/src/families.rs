@@ -18,6 +18,7 @@ pub(crate) const SPAWNED: &str = "ecru_tasks_spawned_total";
 pub(crate) const ENDED: &str = "ecru_tasks_ended_total";
 pub(crate) const IN_FLIGHT: &str = "ecru_operations_in_flight";
 pub(crate) const TIMERS: &str = "ecru_timers";
+pub(crate) const SCOPES: &str = "ecru_scopes";
 pub(crate) const QUEUED: &str = "ecru_unblock_queued";
 pub(crate) const THREADS: &str = "ecru_unblock_threads";
 pub(crate) const STACKS: &str = "ecru_stacks";
@@ -40,6 +41,7 @@ static GAUGES: &[(&str, Unit, &str)] = &[
     (WAITING, Unit::Count, "Tasks that wait, by what they wait for."),
     (IN_FLIGHT, Unit::Count, "Operations that the kernel has."),
     (TIMERS, Unit::Count, "Timers that are set."),
+    (SCOPES, Unit::Count, "Scopes that have tasks."),
     (QUEUED, Unit::Count, "Closures that wait for a thread."),
     (THREADS, Unit::Count, "Threads that may block."),
     (STACKS, Unit::Count, "Stacks of tasks."),

@@ -187,6 +187,7 @@ impl Round<'_> {
         for (name, count) in [
             (families::IN_FLIGHT, numbers.in_flight),
             (families::TIMERS, numbers.timers),
+            (families::SCOPES, numbers.scopes),
             (families::QUEUED, numbers.unblock_queued),
             (families::MAPPED, numbers.stacks.mapped),
             (families::BUSY, numbers.busy_workers.len()),

@@ -64,6 +64,7 @@ fn the_page_has_the_numbers_of_openmetrics() {
         "ecru_tasks_waiting{for=\"time to pass\"} 1",
         "ecru_tasks_waiting{for=\"a value from a channel\"} 1",
         "ecru_timers 1",
+        "ecru_scopes 1",
     ] {
         assert!(lines(&page, "").contains(line), "{line}:\n{page}");
     }

@@ -47,6 +47,7 @@ impl Metrics {
         for (name, help, count) in [
             ("operations_in_flight", "Operations that the kernel has.", self.in_flight),
             ("timers", "Timers that are set.", self.timers),
+            ("scopes", "Scopes that have tasks.", self.scopes),
             ("unblock_queued", "Closures that wait for a thread.", self.unblock_queued),
         ] {
             family(&mut out, name, "gauge", help);
