@@ -42,6 +42,7 @@ mod ticks;
 #[cfg(all(test, loom))]
 mod loom_models;
 
+use std::array;
 use std::fmt;
 use std::io;
 use std::iter;
@@ -284,7 +285,7 @@ pub(crate) struct Ring {
     running: AtomicU64,
     /// For some tasks, the last note of the name or the host: its key, and its slot. Only the writer
     /// accesses it.
-    names: Box<[(AtomicU64, AtomicU64)]>,
+    names: Box<[(AtomicU64, AtomicU64); NAMES]>,
     counter: Counter,
 }
 
@@ -298,9 +299,7 @@ impl Ring {
             head: AtomicU64::new(0),
             next: AtomicUsize::new(0),
             running: AtomicU64::new(0),
-            names: iter::repeat_with(|| (AtomicU64::new(0), AtomicU64::new(0)))
-                .take(NAMES)
-                .collect(),
+            names: Box::new(array::from_fn(|_| (AtomicU64::new(0), AtomicU64::new(0)))),
             counter,
         })
     }
@@ -316,25 +315,27 @@ impl Ring {
         place: Option<&'static Location<'static>>,
     ) {
         let length = text.len().min(0xff);
-        let words = Copied {
-            time: 0,
-            head: kind as u64 | (length as u64) << 8 | task << 16,
-            number,
-            text: text.as_ptr(),
-            place: place.map_or(ptr::null(), ptr::from_ref),
-        };
+        let head = kind as u64 | (length as u64) << 8 | task << 16;
+        let (text, place) = (text.as_ptr(), place.map_or(ptr::null(), ptr::from_ref));
         match self.counter.ticks() {
-            Some(time) => self.put(Copied { time, ..words }),
-            None => self.put_by_clock(words),
+            Some(time) => self.put(Copied { time, head, number, text, place }),
+            None => self.put_by_clock(head, number, text, place),
         }
     }
 
     /// Writes an event with the time of the clock. Out of line, because a call of the clock in the
-    /// middle would make each function that writes an event save its registers.
+    /// middle would make each function that writes an event save its registers. The words are passed
+    /// one by one: a struct would be on the stack, and would be written there for each event.
     #[cold]
     #[inline(never)]
-    fn put_by_clock(&self, words: Copied) {
-        self.put(Copied { time: self.counter.read(), ..words });
+    fn put_by_clock(
+        &self,
+        head: u64,
+        number: u64,
+        text: *const u8,
+        place: *const Location<'static>,
+    ) {
+        self.put(Copied { time: self.counter.read(), head, number, text, place });
     }
 
     /// Writes an event with a text that is no static, and the number of its bytes.
@@ -348,9 +349,11 @@ impl Ring {
     #[inline(always)]
     fn put(&self, words: Copied) {
         let (head, next) = (self.head.load(Ordering::Relaxed), self.next.load(Ordering::Relaxed));
+        let slots = &*self.slots;
+        let after = if next + 1 == slots.len() { 0 } else { next + 1 };
         // Release: a reader that sees a word of this slot sees this `head`, too.
         fence(Ordering::Release);
-        let slot = &self.slots[next];
+        let slot = &slots[next];
         slot.time.store(words.time, Ordering::Relaxed);
         slot.head.store(words.head, Ordering::Relaxed);
         slot.number.store(words.number, Ordering::Relaxed);
@@ -358,8 +361,7 @@ impl Ring {
         slot.place.store(words.place.cast_mut(), Ordering::Relaxed);
         // Release: a reader that sees the number sees the slot.
         self.head.store(head + 1, Ordering::Release);
-        let after = next + 1;
-        self.next.store(if after == self.slots.len() { 0 } else { after }, Ordering::Relaxed);
+        self.next.store(after, Ordering::Relaxed);
     }
 
     /// Writes a text into the slots after its event.
@@ -445,10 +447,17 @@ impl Ring {
     ) {
         let (task, kind) = (short(task), if is_first { Kind::Start } else { Kind::Run });
         self.running.store(task, Ordering::Relaxed);
-        self.write(kind, task, 0, "", Some(spawned_at));
-        if let Some(name) = name {
-            self.note(Kind::Name, task, name);
+        match name {
+            None => self.write(kind, task, 0, "", Some(spawned_at)),
+            Some(name) => self.run_named(kind, task, spawned_at, name),
         }
+    }
+
+    /// Out of line, so that a task without a name needs no registers for the name.
+    #[inline(never)]
+    fn run_named(&self, kind: Kind, task: u64, spawned_at: &'static Location<'static>, name: &str) {
+        self.write(kind, task, 0, "", Some(spawned_at));
+        self.note(Kind::Name, task, name);
     }
 
     /// Notes a name that belongs to a task, unless a note of it will stay in the ring for a while.

@@ -52,6 +52,16 @@ pub(super) fn first_stop(kept: &Kept, stop: Stop<'_>, in_place: bool) {
 #[cold]
 #[inline(never)]
 pub(super) fn goes_on(header: &Header, kept: &Kept) {
+    // What has to be called afterwards would have to be kept meanwhile.
+    if task::calls_hook() {
+        goes_on_with_hook(header, kept);
+    } else {
+        record::with(|ring| runs(ring, header, false));
+    }
+}
+
+#[inline(never)]
+fn goes_on_with_hook(header: &Header, kept: &Kept) {
     record::with(|ring| runs(ring, header, false));
     kept.enter();
 }

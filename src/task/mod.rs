@@ -198,5 +198,5 @@ pub(crate) use panics::{
 };
 pub(crate) use polled::{PendingEntry, Polled, PolledBody};
 pub(crate) use result::{Body, Failure, TaskBox, Work, drop_quietly, dropped};
-pub(crate) use switch_hook::{Kept, announce, hear_of_hook, hook_thread, is_hooked};
+pub(crate) use switch_hook::{Kept, announce, calls_hook, hear_of_hook, hook_thread, is_hooked};
 pub(crate) use unseen::drop_unseen;

@@ -430,7 +430,7 @@ pub(crate) fn is_hooked() -> bool {
 
 /// Returns whether this thread calls the hook.
 #[inline(always)]
-fn calls_hook() -> bool {
+pub(crate) fn calls_hook() -> bool {
     local::with(|local| local.hooked.get()) & CALLS_HOOK != 0
 }
 
