@@ -15,6 +15,7 @@
 
 mod arguments;
 mod ecru_side;
+mod explained;
 mod fleet;
 mod go;
 mod goals;

@@ -2,6 +2,7 @@
 //!
 //! A new topic is one more entry in [`TOPICS`].
 
+use crate::explained;
 use crate::fleet;
 use crate::goals::{self, Goal};
 use crate::harness::Row;
@@ -59,6 +60,12 @@ pub(crate) const TOPICS: &[Topic] = &[
         goals: simulation::GOALS,
     },
     Topic { name: "fleet", rows: fleet::ROWS, build: fleet::build, goals: fleet::GOALS },
+    Topic {
+        name: "explained",
+        rows: explained::ROWS,
+        build: explained::build,
+        goals: explained::GOALS,
+    },
     Topic { name: "web", rows: web::ROWS, build: web::build, goals: web::GOALS },
     Topic {
         name: "oversubscribed",
