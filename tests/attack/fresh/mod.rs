@@ -2,6 +2,7 @@
 //! shutdown ends, servers, combined sources, and dumps.
 
 mod dumps;
+mod explained;
 mod hooks;
 mod io;
 mod names;
