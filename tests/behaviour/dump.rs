@@ -200,6 +200,36 @@ fn run_76_dump_names_the_objects() {
     });
 }
 
+/// - given: a task that reads from a file that has a path, and in which there is nothing yet
+/// - when: a dump is made
+/// - then: the wait names the descriptor and the path
+#[test]
+fn run_138_dump_names_files() {
+    let _watchdog = Watchdog::new();
+    let path = std::env::temp_dir().join(format!("ecru-dump-fifo-{}", std::process::id()));
+    let path = path.to_str().unwrap();
+    let _removed = OnDrop(|| drop(std::fs::remove_file(path)));
+    assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+    // Open for both, so that neither open waits for the other one.
+    let both = std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+    // The other driver reads such files on a thread.
+    let built = Runtime::builder().workers(1).driver(ecru::DriverKind::Uring).build();
+    let Ok(runtime) = built else { return };
+    runtime.run(|| {
+        let mut file = ecru::fs::File::from(both.try_clone().unwrap());
+        ecru::scope(|s| {
+            s.builder().name("reader").spawn(move || file.read_exact(&mut [0]).unwrap());
+            until(|| {
+                let tree = dump();
+                let reader = tree.tasks().find(|task| task.name() == Some("reader"));
+                let wait = reader.and_then(|task| task.waits_on());
+                wait.is_some_and(|wait| wait.fd().is_some() && wait.fd_name() == Some(path))
+            });
+            std::io::Write::write_all(&mut &both, b"x").unwrap();
+        });
+    });
+}
+
 #[inline(never)]
 fn a_function_that_waits() {
     let _ = forever();

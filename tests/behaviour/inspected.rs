@@ -166,6 +166,77 @@ fn run_125_a_worker_blocks_while_it_answers_slow() {
     }
 }
 
+/// - given: a runtime with `inspect` and two workers, which has run, in a process that forks
+/// - when: the child drops its copy of the runtime
+/// - then: that returns, and the socket of the parent is still there and is answered
+#[test]
+#[expect(unsafe_code, reason = "forks")]
+fn run_133_a_forked_child_leaves_the_socket_alone() {
+    crate::support::alone("inspected::run_133_a_forked_child_leaves_the_socket_alone", || {
+        let _watchdog = Watchdog::new();
+        let path = new_path();
+        let runtime = inspected(2, &path);
+        runtime.run(|| ecru::scope(|s| s.spawn(|| ()).join().unwrap()));
+        // SAFETY: the child has this thread only. It ends by `_exit`, or by the alarm.
+        match unsafe { libc::fork() } {
+            -1 => panic!("{}", std::io::Error::last_os_error()),
+            0 => {
+                // SAFETY: the signal ends this process.
+                unsafe { libc::alarm(60) };
+                drop(runtime);
+                // SAFETY: nothing is left to be done here.
+                unsafe { libc::_exit(0) }
+            }
+            child => {
+                let mut status = -1;
+                // SAFETY: the status is a valid place.
+                assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+                assert_eq!(status, 0);
+                assert!(ask(&path, "ecru/1 about\n").contains("\"workers\":2"));
+                runtime.run(|| {
+                    let asked = ecru::unblock(|| ask(&path, "ecru/1 dump\n"));
+                    assert!(asked.contains("the root, run at"), "{asked}");
+                });
+                drop(runtime);
+                assert!(!path.exists());
+            }
+        }
+    });
+}
+
+/// - given: a socket whose file any user may open, and a client of another user
+/// - when: the client sends a request
+/// - then: it gets no answer; a client of the own user does
+#[test]
+#[expect(unsafe_code, reason = "changes the user of a thread")]
+fn run_137_clients_of_other_users_are_refused() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can be another user");
+        return;
+    }
+    let _watchdog = Watchdog::new();
+    let path = new_path();
+    let runtime = inspected(1, &path);
+    let all = std::fs::Permissions::from_mode(0o666);
+    std::fs::set_permissions(&path, all).unwrap();
+    let other = thread::spawn({
+        let path = path.clone();
+        move || {
+            // SAFETY: without libc's wrapper, this changes the user of this thread alone, which ends.
+            let changed = unsafe { libc::syscall(libc::SYS_setresuid, -1, 65_534, -1) };
+            assert_eq!(changed, 0, "{}", std::io::Error::last_os_error());
+            let mut client = UnixStream::connect(path).unwrap();
+            let _ = client.write_all(b"ecru/1 about\n");
+            let mut answer = Vec::new();
+            let _ = client.read_to_end(&mut answer);
+            answer
+        }
+    });
+    assert!(other.join().unwrap().is_empty());
+    assert!(ask(&path, "ecru/1 about\n").contains("\"protocol\":1"));
+    drop(runtime);
+}
+
 /// - given: clients that send nothing, too much, or go away, and one that asks again and again
 /// - when: a program works meanwhile
 /// - then: each proper request is answered, and the program ends as usual
