@@ -129,10 +129,8 @@ impl Schedule {
         self
     }
 
-    /// Sets the maximum number of runs, including the first one. `None`, the default, sets no limit.
-    ///
-    /// # Panics
-    /// Panics if the number is 0, because the first run is always made.
+    /// Sets the maximum number of runs, including the first one. `None`, the default, sets no limit,
+    /// and so does 0.
     ///
     /// # Examples
     /// ```
@@ -145,13 +143,8 @@ impl Schedule {
     /// let limit: Option<u32> = None;
     /// assert_eq!(twice.max_runs(limit).pauses().take(9).count(), 9);
     /// ```
-    #[track_caller]
     pub fn max_runs(mut self, runs: impl Into<Option<u32>>) -> Schedule {
-        self.max_runs = runs.into();
-        assert!(
-            self.max_runs != Some(0),
-            "a schedule of 0 runs has no first run; pass at least 1, or `None` for no limit"
-        );
+        self.max_runs = runs.into().filter(|&runs| runs > 0);
         self
     }
 

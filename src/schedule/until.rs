@@ -72,11 +72,8 @@ impl Until {
         Until { schedule: Schedule::new(pause, Growth::Constant), ends_with_ok }
     }
 
-    /// Sets the maximum number of runs, including the first one. `None`, the default, sets no limit.
-    ///
-    /// # Panics
-    /// Panics if the number is 0, because the first run is always made.
-    #[track_caller]
+    /// Sets the maximum number of runs, including the first one. `None`, the default, sets no limit,
+    /// and so does 0.
     pub fn max_runs(mut self, runs: impl Into<Option<u32>>) -> Until {
         self.schedule = self.schedule.max_runs(runs);
         self

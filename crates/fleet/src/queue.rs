@@ -71,6 +71,11 @@ impl<T: Wire> QueueBuilder<T> {
 
     /// Opens the queue. It is created if it does not exist.
     ///
+    /// Settings are read, changed and stored without a lock. If two processes open a queue at the same
+    /// moment, with [`priorities`](QueueBuilder::priorities), [`per_key`](QueueBuilder::per_key) or
+    /// [`limit`](QueueBuilder::limit) in one of them only, the settings of one may be lost. Let all
+    /// processes open a queue with the same settings. `fleet doctor` finds those that disagree.
+    ///
     /// # Errors
     /// Returns `InvalidInput` if the name is malformed, a setting is 0 or out of range, the servers
     /// refuse it, another program has given the streams of the queue settings with which it cannot

@@ -1,4 +1,5 @@
 //! `wait` and `inside`, used in ways that their documents do not describe.
+#![expect(clippy::mem_forget, reason = "a future that is forgotten is one of the attacks")]
 
 #[path = "../../../tests/common/mod.rs"]
 mod common;
@@ -139,9 +140,10 @@ fn on_other_threads() {
     });
 }
 
+type Waits = Pin<Box<dyn Future<Output = ()>>>;
+
 thread_local! {
-    static KEPT: RefCell<Option<Pin<Box<InTokio<Pin<Box<dyn Future<Output = ()>>>>>>>> =
-        const { RefCell::new(None) };
+    static KEPT: RefCell<Option<Pin<Box<InTokio<Waits>>>>> = const { RefCell::new(None) };
 }
 
 /// A future that is dropped at the end of its thread, when tokio's context may be gone already.
@@ -150,7 +152,7 @@ fn at_the_end_of_a_thread() {
     for first in [true, false] {
         let ended = thread::spawn(move || {
             let keep = || {
-                let future: Pin<Box<dyn Future<Output = ()>>> = Box::pin(async {
+                let future: Waits = Box::pin(async {
                     sleep(HOUR).await;
                 });
                 let mut kept = Box::pin(inside(future));

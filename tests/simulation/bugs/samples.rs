@@ -7,12 +7,13 @@
 //! ECRU_SAMPLES=write cargo test --test simulation bugs::samples
 //! ```
 
-use super::{Form, STRATEGIES, find};
+use super::table::Bug;
+use super::{STRATEGIES, find};
 use super::{half_open_connection, log_without_directory_sync, lost_wakeup, vote_after_reply};
 use std::fs;
 use std::path::Path;
 
-const PROGRAMS: [(&str, fn(Form)); 4] = [
+const PROGRAMS: [Bug; 4] = [
     ("half_open_connection", half_open_connection::BUG.1),
     ("log_without_directory_sync", log_without_directory_sync::BUG.1),
     ("lost_wakeup", lost_wakeup::BUG.1),

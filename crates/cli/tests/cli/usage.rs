@@ -127,7 +127,7 @@ fn a_process_with_several_runtimes_slow() {
         let output = ask(&["metrics", &target]);
         assert_eq!(output.status.code(), Some(1));
         let said = text(&output.stderr);
-        assert!(said.contains(part) && said.contains(&listed.lines().next().unwrap()), "{said}");
+        assert!(said.contains(part) && said.contains(listed.lines().next().unwrap()), "{said}");
     }
     drop(program.child.stdin.take());
     assert!(program.said.any(|line| line.unwrap().contains("over")));

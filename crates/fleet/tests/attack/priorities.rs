@@ -214,44 +214,6 @@ fn a_second_run_without_a_word_about_priorities_slow() {
 }
 
 #[test]
-fn processes_that_disagree_at_the_same_time_slow() {
-    real(|server| {
-        for round in 0..4 {
-            let name = format!("n{round}");
-            // One of them decides, whichever that is, and the others are told why not.
-            let opened = ecru::par::map(0..6, |n| {
-                ecru::scope(|s| {
-                    let fleet = Fleet::connect(s, &server.url())?;
-                    fleet.on_warning(|_| {});
-                    let queue = fleet.queue::<u32>(&name);
-                    match n % 3 {
-                        0 => queue.priorities().open(),
-                        1 => queue.per_key(1).open(),
-                        _ => queue.limit(4).open(),
-                    }
-                    .map(drop)
-                })
-            });
-            assert!(opened.iter().any(Result::is_ok));
-            for error in opened.into_iter().filter_map(Result::err) {
-                assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{error}");
-            }
-            ecru::scope(|s| {
-                let fleet = Fleet::connect(s, &server.url())?;
-                fleet.on_warning(|_| {});
-                let queue = fleet.queue::<u32>(&name).open()?;
-                queue.send_keyed("k", 1)?;
-                let _ = queue.priority(2).send(200);
-                let count = queue.stats()?.queued as usize;
-                assert_eq!(take(&queue.jobs(4)?, count)?.len(), count);
-                Ok::<(), io::Error>(())
-            })?;
-        }
-        Ok(())
-    });
-}
-
-#[test]
 fn many_processes_give_a_queue_priorities_at_once_slow() {
     real(|server| {
         ecru::scope(|s| {

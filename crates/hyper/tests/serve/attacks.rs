@@ -1,5 +1,6 @@
 //! `in_task`, `peers`, `refuse_late` and the service itself, used in ways that their documents do
 //! not describe.
+#![expect(clippy::mem_forget, reason = "a future that is forgotten is one of the attacks")]
 
 use std::convert::Infallible;
 use std::io::{Read as _, Write as _};
@@ -34,7 +35,8 @@ fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
 fn a_task_without_its_future() {
     let (begun, ended) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     each_run(|| {
-        (begun.store(0, SeqCst), ended.store(0, SeqCst));
+        begun.store(0, SeqCst);
+        ended.store(0, SeqCst);
         let task = || {
             let (begun, ended) = (Arc::clone(&begun), Arc::clone(&ended));
             in_task(move || {

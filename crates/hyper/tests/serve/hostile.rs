@@ -1,4 +1,5 @@
 //! The client against servers that break the protocol, are slow, or do not end.
+#![expect(clippy::mem_forget, reason = "answers and clients that are forgotten are attacks")]
 
 use std::io::{self, Read as _, Write as _};
 use std::sync::atomic::AtomicUsize;
