@@ -1,7 +1,7 @@
 //! Layer 11: futures in direct style.
 //!
 //! The other direction, a source as a future, is part of [`source`](crate::source): see
-//! [`Source::to_future`].
+//! [`Source::to_future`](crate::source::Source::to_future).
 
 use std::cell::Cell;
 use std::pin::pin;

@@ -7,7 +7,7 @@
 //! | a type that is an error, or that an item with an example returns or has as a field | always |
 //! | a method that may wait | its own documentation has one, or an example of the page calls it |
 //!
-//! A text that says where the example is, such as "See [`read`] for an example", counts as one. A
+//! A text that says where the example is, such as "See `read` for an example", counts as one. A
 //! method may wait if it has a section on cancellation that does not deny it.
 
 use std::collections::BTreeSet;

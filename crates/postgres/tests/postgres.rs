@@ -144,7 +144,7 @@ fn kept_statements_under_attack() {
             assert_eq!(row.get::<_, i32>(0), i32::try_from(limit).unwrap() + 1);
         }
         // The text is the key: what it means may change with the settings of the session.
-        client.batch_execute("SET search_path = pg_system tables").unwrap();
+        client.batch_execute("SET search_path = pg_catalog").unwrap();
         let seven = client.prepare_cached("SELECT 7").unwrap();
         assert_eq!(client.query_one(&seven, &[]).unwrap().get::<_, i32>(0), 7);
         // A parameter of another type is refused before it is sent.
