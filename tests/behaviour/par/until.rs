@@ -4,7 +4,7 @@ use crate::support::{Counted, HOUR, each_run, forever, ms, panic_text, quiet_pan
 use ecru::{CancelReason, par};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Instant;
 
 fn in_an_hour() -> Instant {
@@ -86,6 +86,7 @@ fn par_31_until_interrupts() {
     each_run(|| {
         in_time(|deadline| {
             let (begun, running) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            let all_began = AtomicBool::new(false);
             let items = [Pastime::Waits, Pastime::HasTasks, Pastime::Computes];
             let results = par::map_until(deadline, items, |pastime| {
                 running.fetch_add(1, SeqCst);
@@ -105,6 +106,8 @@ fn par_31_until_interrupts() {
                         begins();
                         // It would keep the others from beginning on its worker.
                         until(|| begun.load(SeqCst) == 3 || deadline <= Instant::now());
+                        // Later, its wait for the others has been interrupted.
+                        all_began.store(Instant::now() < deadline, SeqCst);
                         while Instant::now() < deadline + ms(2) {}
                     }
                 }
@@ -113,11 +116,10 @@ fn par_31_until_interrupts() {
                 running.fetch_sub(1, SeqCst);
             });
             assert_eq!(running.load(SeqCst), 0);
-            let all = begun.load(SeqCst) == 3;
-            if all {
+            if all_began.load(SeqCst) {
                 assert_eq!(results, [None, None, Some(())]);
             }
-            all
+            all_began.into_inner()
         });
     });
 }
