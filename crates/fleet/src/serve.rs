@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use ecru::Cancelled;
 use ecru::channel::RecvError;
 
 use crate::codec::{self, Wire};
@@ -42,10 +43,14 @@ impl<A: Wire, R: Wire> Function<'_, A, R> {
     /// While the server is away, the beginning is repeated for up to 30 seconds.
     ///
     /// # Cancellation
-    /// This is a cancellation point. When it is cancelled, no more calls are taken, calls that were
-    /// not begun are given back, and running ones get their time: the function is not cancelled.
+    /// This is a cancellation point. When it is cancelled, it returns `Ok`, also if it has not begun.
+    /// No more calls are taken, calls that were not begun are given back, and running ones get their
+    /// time: the function is not cancelled.
     pub fn serve(&self, window: usize) -> io::Result<()> {
-        let Begun { jobs: calls, control } = pull::begin(self.queue.shared(), window)?;
+        let Begun { jobs: calls, control } = match pull::begin(self.queue.shared(), window) {
+            Err(error) if Cancelled::find_in(&error).is_some() => return Ok(()),
+            begun => begun?,
+        };
         let reason = ecru::scope(|s| {
             loop {
                 match calls.recv() {

@@ -40,6 +40,20 @@ fn fleet_60_calls() {
     });
 }
 
+/// - given: a function, and a task that is cancelled
+/// - when: the task serves the function
+/// - then: serving has not begun, and returns `Ok`, as after it has begun
+#[test]
+fn fleet_71_cancelled_before_it_serves() {
+    each(|_, fleet| {
+        let double = fleet.function("double", |n: u32, _: &ecru_fleet::Run| Ok(2 * n)).open()?;
+        ecru::cancel_scope(|c| {
+            c.cancel();
+            double.serve(4)
+        })
+    });
+}
+
 /// - given: functions that fail, with `Retry`, `RetryAfter` and by a panic, and then succeed
 /// - when: they are called
 /// - then: they run again after a pause, and the callers get the results
