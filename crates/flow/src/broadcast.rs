@@ -28,8 +28,8 @@ use crate::broadcast_errors::{BroadcastRecvError, BroadcastTryRecvError};
 ///
 /// let (sender, prices) = broadcast_with(1, SlowReceivers::Disconnect);
 /// sender.send(17).unwrap();
-/// sender.send(18).unwrap();
-/// // The receiver has missed 17, and its subscription has ended.
+/// // There is no room, so the only receiver is left behind, and none is left for 18.
+/// assert!(sender.send(18).is_err());
 /// assert_eq!(prices.recv(), Err(BroadcastRecvError::Lagged(1)));
 /// assert_eq!(prices.recv(), Err(BroadcastRecvError::Disconnected));
 /// ```
