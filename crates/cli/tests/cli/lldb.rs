@@ -98,10 +98,10 @@ fn check_philosophers(output: &str) {
     assert!(bt.contains("'philosopher-1': waits for a lock"), "{bt}");
     assert!(bt.contains("programs::dine") && bt.contains("helpings = 4701"), "{bt}");
     assert!(!bt.contains("start_thread") && !bt.contains("clone3"), "{bt}");
-    // The task is a thread with its name.
+    // The task is a thread with its name. In an optimized build its arguments may be gone.
     let switched = part(output, "switched");
     assert!(switched.contains("name = 'philosopher-2'"), "{switched}");
-    assert!(switched.contains("programs::dine") && switched.contains("number=2"), "{switched}");
+    assert!(switched.contains("programs::dine"), "{switched}");
     let back = part(output, "back");
     assert!(back.contains("thread #1") && !back.contains("philosopher"), "{back}");
     // The root's stack goes on to the thread's beginning.
