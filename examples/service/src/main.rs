@@ -18,8 +18,9 @@ fn main() -> io::Result<()> {
     let config = Config::from_env()?;
     ecru::run(|| {
         let listener = TcpListener::bind(&config.listen)?;
-        tracing::info!(address = %listener.local_addr()?, "listening");
+        // From here on a signal stops the service in order.
         let stop = source::race([Signal::new(SignalKind::terminate())?, signal::ctrl_c()?]);
+        tracing::info!(address = %listener.local_addr()?, "listening");
         let served = service::serve(&listener, &config, stop)?;
         tracing::info!(connections = served.connections(), "the end");
         Ok(())
