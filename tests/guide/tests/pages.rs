@@ -27,7 +27,8 @@ fn tested() -> BTreeSet<String> {
 fn pages() -> BTreeSet<String> {
     let folder = fs::read_dir(doc().join("guide/src")).unwrap();
     let names = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    names.map(|name| format!("guide/src/{name}")).chain(tested()).collect()
+    let pages = names.filter(|name| name.ends_with(".md"));
+    pages.map(|name| format!("guide/src/{name}")).chain(tested()).collect()
 }
 
 /// The lines of a page, each with the words after the fence of the code block that it belongs to, or
