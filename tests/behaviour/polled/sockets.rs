@@ -420,3 +420,44 @@ fn polled_31_dropped_by_another_thread() {
         assert_eq!(Arc::strong_count(&waker), 2);
     });
 }
+
+/// - given: a socket that is always ready to write, and a stream whose peer always has sent more
+/// - when: they are polled again and again
+/// - then: after 128 operations, or 512 KiB, a poll is pending once and calls its waker
+#[test]
+fn polled_38_always_ready() {
+    struct Count(AtomicUsize);
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
+
+    each_run(|| {
+        let count = Arc::new(Count(AtomicUsize::new(0)));
+        let waker = Waker::from(Arc::clone(&count));
+        let mut cx = Context::from_waker(&waker);
+        let socket = Polled::new(UdpSocket::bind("127.0.0.1:0").unwrap()).unwrap();
+        for round in 1..=3 {
+            let ready = (0..1000).take_while(|_| socket.poll_write_ready(&mut cx).is_ready());
+            assert_eq!((ready.count(), count.0.load(SeqCst)), (128, round));
+        }
+
+        // What is written to such a stream can be read at once.
+        let (mut client, server) = UnixStream::pair().unwrap();
+        let server = Polled::new(server).unwrap();
+        let (mut all, mut buffer) = (0, vec![0; 64 << 10]);
+        while count.0.load(SeqCst) < 4 {
+            // A reader that has emptied the stream would wait for more.
+            client.write_all(&buffer[..32 << 10]).unwrap();
+            while let Poll::Ready(count) = server.poll_read(&mut cx, &mut buffer[..4096]) {
+                all += count.unwrap();
+                if all.is_multiple_of(32 << 10) {
+                    break;
+                }
+            }
+            assert!(all <= 512 << 10, "{all} bytes without a pause");
+        }
+        assert!(all > 128 << 10, "a pause after {all} bytes");
+    });
+}
