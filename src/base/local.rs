@@ -52,6 +52,11 @@ pub(crate) struct Local {
     pub(crate) poking: Cell<*const ()>,
     /// `task`: the header of the running task.
     pub(crate) task: Cell<*const ()>,
+    /// `task`: one more than the operations that may be ready in the current poll of a future. 0 if
+    /// there is none.
+    pub(crate) polls: Cell<u32>,
+    /// `task`: the task of that poll.
+    pub(crate) polling: Cell<*const ()>,
     /// `task`: the innermost cancel node.
     pub(crate) cancel: Cell<*const ()>,
     /// `task`: the innermost task-local binding.
@@ -98,6 +103,8 @@ impl Local {
             poking: Cell::new(ptr::null()),
             listens: Cell::new(false),
             task: Cell::new(ptr::null()),
+            polls: Cell::new(0),
+            polling: Cell::new(ptr::null()),
             cancel: Cell::new(ptr::null()),
             bindings: Cell::new(ptr::null()),
             busy_with: StaticPtr::new(ptr::null_mut()),

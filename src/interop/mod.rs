@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use crate::park::What;
 use crate::sync::Notify;
-use crate::task::{Cancelled, checkpoint};
+use crate::task::{Cancelled, checkpoint, in_poll};
 
 /// Waits for a future and returns its output. A task is parked, and a plain thread blocks. The
 /// future is polled here on the caller's own stack and need not be `Send`.
@@ -49,7 +49,7 @@ fn poll_to_end<F: IntoFuture>(future: F, calls: &Arc<Calls>) -> Result<F::Output
     let waker = Waker::from(Arc::clone(calls));
     let mut context = Context::from_waker(&waker);
     loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+        if let Poll::Ready(output) = in_poll(|| future.as_mut().poll(&mut context)) {
             return Ok(output);
         }
         calls.0.wait_as(const { &What::ending_by_itself("a future") })?;

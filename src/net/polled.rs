@@ -10,14 +10,11 @@ use std::task::{Context, Poll, ready};
 use super::socket::Socket;
 use super::{TcpListener, TcpStream, UdpSocket, UnixDatagram, UnixListener, UnixStream};
 use crate::base::alarm::Ring;
-use crate::base::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use crate::driver::{Observer, Sides, Watch};
 use crate::sched;
+use crate::task;
 
-/// How often a socket is ready in a row before its future has to make room once. A peer that never
-/// pauses would keep the future in one poll, and the timers of its worker would not ring.
-const BUDGET: u32 = 128;
-/// The bytes that are read for one unit of the budget, because their reader has work with them.
+/// The bytes of a read that count as one operation, because their reader has work with them.
 const BYTES: usize = 4096;
 
 /// A side of a socket that is waited for.
@@ -107,8 +104,9 @@ pollable!(TcpStream, TcpListener, UdpSocket, UnixStream, UnixListener, UnixDatag
 /// A socket that is polled counts as an event that may come, so deadlocks are not detected while it
 /// exists.
 ///
-/// A socket that is always ready does not keep a future from making room for other tasks: after 128
-/// operations or 512 KiB without a wait, a poll returns `Pending` once and calls the waker.
+/// A socket that is always ready does not keep a worker: after 128 operations or 512 KiB in one poll
+/// of a task or of [`block_on`](crate::block_on), it is pending and calls the waker, so that other
+/// tasks run.
 ///
 /// # Examples
 /// ```
@@ -146,8 +144,6 @@ pub struct Polled<S: Pollable> {
     observer: Arc<Observer>,
     /// Tells the observer where no driver does.
     watch: Watch,
-    /// What has been used of the budget since the socket was not ready.
-    spent: AtomicU32,
 }
 
 impl<S: Pollable> Polled<S> {
@@ -161,7 +157,6 @@ impl<S: Pollable> Polled<S> {
             socket: Some(socket),
             observer: Arc::new(Observer::new()),
             watch: Watch::default(),
-            spent: AtomicU32::new(0),
         })
     }
 
@@ -210,15 +205,11 @@ impl<S: Pollable> Polled<S> {
     }
 
     fn poll_ready(&self, interest: Interest, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Relaxed, and no exchange: if two threads poll, some operations are not counted.
-        let spent = self.spent.load(Relaxed);
-        if spent >= BUDGET {
-            self.spent.store(0, Relaxed);
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
-        }
+        ready!(task::poll_budget(cx));
         let ready = self.observer.poll_ready(interest.into(), cx, || self.tell(interest));
-        self.spent.store(if ready.is_ready() { spent + 1 } else { 0 }, Relaxed);
+        if ready.is_ready() {
+            task::spend_poll_budget(1);
+        }
         ready
     }
 
@@ -333,8 +324,8 @@ where
                     if 0 < count && count < buffer.len() {
                         self.observer.note_drained(seen);
                     }
-                    let units = u32::try_from(count / BYTES).unwrap_or(BUDGET).min(BUDGET);
-                    self.spent.store(self.spent.load(Relaxed) + units, Relaxed);
+                    let operations = u32::try_from(count / BYTES).unwrap_or(u32::MAX);
+                    task::spend_poll_budget(operations);
                     return Poll::Ready(Ok(count));
                 }
                 Err(error) => return Poll::Ready(Err(error)),

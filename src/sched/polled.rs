@@ -126,7 +126,7 @@ impl Worker {
             // SAFETY: T2: the running task holds a reference.
             unsafe { &*task }.running().parker.set_suspender(suspender);
             // SAFETY: T3: the task has not ended, and is the current one.
-            park::polling(|| unsafe { (table.poll)(task) })
+            park::polling(|| task::in_poll(|| unsafe { (table.poll)(task) }))
         };
         // SAFETY: C-contract of `Fiber::new`: the closure holds a pointer to the task, which lives
         // while it runs. The fiber is complete when it is dropped (S1).

@@ -6,13 +6,13 @@ use std::future::Future;
 use std::panic::{self, AssertUnwindSafe};
 use std::pin::Pin;
 use std::ptr::NonNull;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 use super::missed::Missed;
 use super::standing::{Bell, SetUp, Standing, set_up};
 use super::traits::Source;
 use crate::base::sync::SpinLock;
-use crate::task::drop_quietly;
+use crate::task::{self, drop_quietly};
 
 /// A future of an item of a source, returned by [`Source::to_future`]. After it was ready, it can
 /// be polled again for the next item.
@@ -110,6 +110,7 @@ impl<S: Source> SourceFuture<S> {
     fn ready(&mut self, item: S::Item) -> Poll<S::Item> {
         // SAFETY: N1: the source lives in its box until this future is dropped.
         let source = unsafe { self.source.as_ref() };
+        task::spend_poll_budget(1);
         self.missed.note();
         let nothing = source.__missed(&mut self.missed);
         debug_assert!(nothing.is_none(), "numbers were only noted");
@@ -121,6 +122,7 @@ impl<S: Source> Future for SourceFuture<S> {
     type Output = S::Item;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<S::Item> {
+        ready!(task::poll_budget(context));
         let this = self.get_mut();
         // SAFETY: N1: the future owns the box, and shares it only with registrations.
         let source = unsafe { this.source.as_ref() };

@@ -165,6 +165,7 @@ mod locals;
 mod observer;
 mod panics;
 mod polled;
+mod polls;
 mod result;
 mod switch_hook;
 mod unseen;
@@ -197,6 +198,7 @@ pub(crate) use panics::{
     PASSED_ON, Thrown, hold, install_hook, located, lose, split, text_of, unsplit,
 };
 pub(crate) use polled::{PendingEntry, Polled, PolledBody};
+pub(crate) use polls::{in_poll, poll_budget, spend_poll_budget};
 pub(crate) use result::{Body, Failure, TaskBox, Work, drop_quietly, dropped};
 pub(crate) use switch_hook::{Kept, announce, calls_hook, hear_of_hook, hook_thread, is_hooked};
 pub(crate) use unseen::drop_unseen;

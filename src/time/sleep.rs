@@ -3,12 +3,13 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use crate::base::alarm::{Alarm, Ring};
 use crate::base::clock;
 use crate::sched::Nap;
+use crate::task;
 
 /// A future that is ready when a time has come, for code that polls. Code in direct style calls
 /// [`sleep`](crate::sleep).
@@ -73,6 +74,8 @@ impl Future for Sleep {
         let Some(due) = this.due else { return Poll::Pending };
         this.forget();
         if due <= clock::now() {
+            ready!(task::poll_budget(cx));
+            task::spend_poll_budget(1);
             return Poll::Ready(());
         }
         // Also again if the worker that kept the time has ended.

@@ -1,5 +1,6 @@
 //! Tasks whose work is a future: `spawn_future`.
 
+mod budget;
 mod sleeps;
 mod sockets;
 
