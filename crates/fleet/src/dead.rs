@@ -38,7 +38,7 @@ const AHEAD: usize = 16;
 ///             }
 ///         }
 ///         let stats = orders.stats()?;
-///         assert_eq!((stats.queued, stats.dead), (1, 0));
+///         assert_eq!((stats.queued + stats.running, stats.dead), (1, 0));
 ///         Ok::<(), std::io::Error>(())
 ///     })
 /// })?;

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use ecru::channel::{self, Receiver, Sender};
-use ecru::{Cancelled, Source};
+use ecru::{Cancelled, Source, select};
 
 use crate::codec::{self, Wire};
 use crate::engine::{self, Announced, Announcements, Delivery};
@@ -177,20 +177,25 @@ fn give_back_late(jobs: &dyn engine::Pull) {
 /// The least time between two looks at the settings.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Once in a lease, stops taking jobs if the receivers are gone, which usually the next job notices
-/// before, and looks which settings are in force, which usually is announced.
+/// Stops taking jobs when the receivers are gone. Once in a lease looks which settings are in
+/// force, which usually is announced.
 fn watch_receiver<T>(
     give: &Sender<Job<T>>,
     queue: &Shared,
     holding: &Holding,
     jobs: &dyn engine::Pull,
 ) {
-    while ecru::sleep(holding.lease().max(LOOK)).is_ok() {
-        if give.is_closed() {
-            jobs.stop();
-            return;
+    let gone = give.disconnected();
+    loop {
+        select! {
+            wait(&gone) -> gone => {
+                if gone.is_ok() {
+                    jobs.stop();
+                }
+                return;
+            }
+            default(holding.lease().max(LOOK)) => look(queue, holding),
         }
-        look(queue, holding);
     }
 }
 
