@@ -82,8 +82,13 @@ pub(crate) fn called_at(captured: &Backtrace) -> Option<(Option<String>, String)
 fn call_in(frames: &[String]) -> Option<(Option<String>, String)> {
     let first = frames.iter().position(|frame| is_own(frame, ""))?;
     let is_foreign = |frame: &&String| {
-        // Those that catch panics have no lines, and lie between `serve` and its caller.
-        let Some((_, place)) = frame.split_once("\nat ") else { return true };
+        let Some((_, place)) = frame.split_once("\nat ") else {
+            // Those that catch panics lie between `serve` and its caller. Any other one is the
+            // program's, whose lines are not known.
+            let name = frame.trim_start_matches(['<', '&']);
+            let is_std = ["std::", "core::", "alloc::", "__rust_try"];
+            return is_own(frame, "") || is_std.iter().any(|start| name.starts_with(start));
+        };
         let is_std = place.starts_with("/rustc/")
             || ["/library/std/", "/library/core/", "/library/alloc/"]
                 .iter()
@@ -92,7 +97,9 @@ fn call_in(frames: &[String]) -> Option<(Option<String>, String)> {
     };
     let inside = frames[first..].iter().take_while(is_foreign).count();
     let (_, place) = frames.get(first + inside)?.split_once("\nat ")?;
-    let place = place.strip_prefix("./").unwrap_or(place).to_owned();
+    // Without lines of the program, those of libc may be the next ones.
+    let is_rust = place.split(':').next().is_some_and(|file| file.ends_with(".rs"));
+    let place = is_rust.then(|| place.strip_prefix("./").unwrap_or(place).to_owned())?;
     let own = frames[first..first + inside].iter().rev().find(|frame| is_own(frame, ""));
     Some((own.and_then(|frame| short_name(frame)), place))
 }
@@ -253,7 +260,11 @@ mod tests {
         ];
         let call = (Some(String::from("TcpListener::serve")), String::from("program/main.rs:9:5"));
         assert_eq!(call_in(&frames), Some(call));
-        assert_eq!(call_in(&[serve, "__rust_try", "program::answer"].map(String::from)), None);
+        // The optimizer has left no function of a program without lines, but libc has lines.
+        let without_lines = [serve, "__rust_try", "program::answer", "start\nat nptl/x.c:1:1"];
+        assert_eq!(call_in(&without_lines.map(String::from)), None);
+        let inlined = [serve, "__rust_try", "std::thread::start", "start\nat nptl/x.c:1:1"];
+        assert_eq!(call_in(&inlined.map(String::from)), None);
     }
 
     #[test]
