@@ -434,6 +434,7 @@ impl Course {
         record.trace.drawn = record.drawn.iter().map(|struck| struck.fault).collect();
         record.trace.drawn.sort_unstable();
         record.trace.is_steady = self.is_steady;
+        record.reported = simulated::take_reported();
         record.last_turn = last_turn;
         record.tasks = tasks;
         record.turns = turns;

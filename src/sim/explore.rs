@@ -6,7 +6,7 @@ use std::panic::Location;
 
 use super::command::command;
 use super::drawn::Faults;
-use super::failure::Failure;
+use super::failure::{BelowReport, Failure};
 use super::legend::legend;
 use super::pilot::{Plan, Record};
 use super::search::{Caught, Explore, Explored, How, Outcome, Program, search};
@@ -46,8 +46,26 @@ impl Found {
     }
 }
 
+/// Its text, for a message that stands below what the runs have reported.
+pub(super) struct BelowReports<'a>(pub(super) &'a Found);
+
+impl fmt::Display for BelowReports<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Found { failure, how, .. } = self.0;
+        let reported = how.original.reported.as_deref();
+        self.0.write(f, &BelowReport { failure, reported })
+    }
+}
+
 impl fmt::Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, &self.failure)
+    }
+}
+
+impl Found {
+    /// Writes the text, with these words for the failure.
+    fn write(&self, f: &mut fmt::Formatter<'_>, failure: &dyn fmt::Display) -> fmt::Result {
         let how = &self.how;
         let seed = self.seed;
         write!(f, "the run with seed {seed} failed, after {:?} of virtual time", how.elapsed)?;
@@ -79,7 +97,7 @@ impl fmt::Display for Found {
             }
         }
         if says_failure {
-            write!(f, "{}", self.failure)?;
+            write!(f, "{failure}")?;
         }
         if let Some(last_turn) = &how.best.last_turn {
             write!(f, "\n{last_turn}")?;

@@ -135,11 +135,71 @@ impl fmt::Display for Failure {
 
 impl error::Error for Failure {}
 
+/// A failure in a message that stands below the report of a panic, which the panic hook has
+/// printed. If it is that panic, its message is not repeated.
+pub(super) struct BelowReport<'a> {
+    pub(super) failure: &'a Failure,
+    /// The message in that report, if there is one.
+    pub(super) reported: Option<&'a str>,
+}
+
+impl fmt::Display for BelowReport<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let BelowReport { failure, reported } = *self;
+        let Failure::Panicked(payload) = failure else { return write!(f, "{failure}") };
+        // Another run may have failed at the same place with other values.
+        let Some(message) = payload.message().filter(|message| reported == Some(*message)) else {
+            return write!(f, "{failure}");
+        };
+        f.write_str("panicked")?;
+        if let Some(origin) = payload.origin() {
+            write!(f, " {origin}")?;
+        }
+        let first = message.lines().next().unwrap_or_default();
+        f.write_str(if first.is_empty() { "" } else { ": " })?;
+        f.write_str(first)?;
+        let dots = if message.trim_end() == first { "" } else { " .." };
+        write!(f, "{dots} (reported above)")
+    }
+}
+
 impl Failure {
     /// Returns the number of the task that has panicked, if it is known.
     pub(super) fn task(&self) -> Option<u64> {
         let Failure::Panicked(payload) = self else { return None };
         let (_, rest) = payload.origin()?.split_once("task #")?;
         rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{BelowReport, Failure};
+    use crate::scope::PanicPayload;
+
+    fn below(message: &'static str, origin: Option<&str>, reported: Option<&str>) -> String {
+        let payload = PanicPayload::thrown(Box::new(message), origin.map(String::from));
+        BelowReport { failure: &Failure::Panicked(payload), reported }.to_string()
+    }
+
+    #[test]
+    fn a_message_that_was_reported_is_not_repeated() {
+        let text = "assertion `left == right` failed\n  left: 1\n right: 2";
+        assert_eq!(
+            below(text, Some("at a.rs:1:2, in task #3"), Some(text)),
+            "panicked at a.rs:1:2, in task #3: assertion `left == right` failed .. (reported above)"
+        );
+        assert_eq!(below("short\n", None, Some("short\n")), "panicked: short (reported above)");
+        assert_eq!(below("", None, Some("")), "panicked (reported above)");
+    }
+
+    #[test]
+    fn a_message_that_was_not_reported_is_whole() {
+        let whole = "panicked: one\ntwo\nthrown in task #3";
+        let origin = Some("in task #3");
+        assert_eq!(below("one\ntwo", origin, None), whole);
+        assert_eq!(below("one\ntwo", origin, Some("one\nthree")), whole);
+        let other = BelowReport { failure: &Failure::NotDeterministic, reported: Some("one") };
+        assert_eq!(other.to_string(), Failure::NotDeterministic.to_string());
     }
 }

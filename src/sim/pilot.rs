@@ -169,6 +169,8 @@ pub(super) struct Record {
     pub(super) hosts: Vec<Box<str>>,
     /// Whether a latency was drawn that could have been shorter.
     pub(super) varies: bool,
+    /// The message of the last panic that the panic hook has reported in the run.
+    pub(super) reported: Option<String>,
     /// What else is known of a failure: the last turn before it.
     pub(super) last_turn: Option<String>,
     pub(super) tasks: Met,

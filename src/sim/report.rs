@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::drawn::Faults;
-use super::failure::Failure;
+use super::failure::{BelowReport, Failure};
 use super::legend::legend;
 use super::notes::Note;
 use super::pilot::Record;
@@ -69,7 +69,8 @@ impl<T> Report<T> {
     /// Returns what the closure returned.
     ///
     /// # Panics
-    /// Panics with the text of this report if the run failed.
+    /// Panics with the text of this report if the run failed. If the run itself panicked, the panic
+    /// hook has reported that before, and the text has only the first line of its message.
     ///
     /// # Examples
     /// ```
@@ -79,8 +80,9 @@ impl<T> Report<T> {
     /// ```
     #[track_caller]
     pub fn unwrap(self) -> T {
-        if self.result.is_err() {
-            panic!("{self}");
+        if let Err(failure) = &self.result {
+            let reported = self.record.reported.as_deref();
+            panic!("{}", Text { report: &self, failure: &BelowReport { failure, reported } });
         }
         match self.result {
             Ok(value) => value,
@@ -89,28 +91,45 @@ impl<T> Report<T> {
     }
 }
 
+/// The text of a report, with these words for its failure.
+struct Text<'a, T> {
+    report: &'a Report<T>,
+    failure: &'a dyn fmt::Display,
+}
+
 /// Describes the run in one line, and its failure, the faults that it has drawn, its last events and
 /// its last turns in the lines after that.
 impl<T> fmt::Display for Report<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Report { seed, elapsed, steps, .. } = self;
-        write!(f, "the simulation with seed {seed} ")?;
         match &self.result {
-            Ok(_) => write!(f, "ended after {elapsed:?} of virtual time and {steps} steps"),
-            Err(failure) => {
-                write!(f, "failed after {elapsed:?} of virtual time and {steps} steps: {failure}")?;
-                if let Some(last_turn) = &self.record.last_turn {
-                    write!(f, "\n{last_turn}")?;
-                }
-                if let Failure::Diverged(divergence) = failure {
-                    write!(f, "{}", legend(&self.record, divergence.tasks()))?;
-                }
-                write!(f, "{}{}", Faults(&self.record), LastEvents(&self.record))?;
-                if let Some(page) = &self.page {
-                    write!(f, "\nthe {page}")?;
-                }
-                write!(f, "{}", TracedTurns(&self.record, &self.trace))
+            Ok(_) => {
+                let Report { seed, elapsed, steps, .. } = self;
+                write!(f, "the simulation with seed {seed} ")?;
+                write!(f, "ended after {elapsed:?} of virtual time and {steps} steps")
             }
+            Err(failure) => Text { report: self, failure }.fmt(f),
         }
+    }
+}
+
+impl<T> fmt::Display for Text<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Text { report, failure } = self;
+        let Report { seed, elapsed, steps, record, .. } = report;
+        write!(
+            f,
+            "the simulation with seed {seed} failed after {elapsed:?} of virtual time and {steps} steps: {failure}"
+        )?;
+        if let Some(last_turn) = &record.last_turn {
+            write!(f, "\n{last_turn}")?;
+        }
+        if let Err(Failure::Diverged(divergence)) = &report.result {
+            write!(f, "{}", legend(record, divergence.tasks()))?;
+        }
+        write!(f, "{}{}", Faults(record), LastEvents(record))?;
+        if let Some(page) = &report.page {
+            write!(f, "\nthe {page}")?;
+        }
+        write!(f, "{}", TracedTurns(record, &report.trace))
     }
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::command::{ONE, message};
-use super::explore::{Found, Simulated};
+use super::explore::{BelowReports, Found, Simulated};
 use super::failure::Failure;
 use super::pilot::Plan;
 use super::search::{Caught, Program, Runs, length};
@@ -35,7 +35,8 @@ const SEEDS: u64 = 16;
 ///
 /// # Panics
 /// Panics if a run fails. The message has the seed, the virtual time, what failed, a trace and the
-/// command that repeats the run. Also panics inside a task, and if a variable has a value that is
+/// command that repeats the run. If the run itself panicked with the same message, the panic hook
+/// has reported that before, and only the first line of that message is repeated. Also panics inside a task, and if a variable has a value that is
 /// not a number.
 ///
 /// # Examples
@@ -116,7 +117,7 @@ pub(super) fn usual(seed: u64) -> Strategy {
 }
 
 pub(super) fn caught_text(caught: Caught<Failure>) -> String {
-    Found::new(caught).to_string()
+    BelowReports(&Found::new(caught)).to_string()
 }
 
 const MANY: &str = "ECRU_SIM_SEEDS";

@@ -96,6 +96,7 @@ pub(crate) fn install_hook() {
             }
             announce(info);
             previous(info);
+            simulated::note_reported(text_of(info.payload()));
         }));
         panics::learn();
     });

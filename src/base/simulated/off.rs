@@ -42,6 +42,9 @@ pub(crate) fn is_silent() -> bool {
 }
 
 #[inline(always)]
+pub(crate) fn note_reported(_message: Option<&str>) {}
+
+#[inline(always)]
 pub(crate) fn is_cut_off() -> bool {
     false
 }

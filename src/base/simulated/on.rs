@@ -76,6 +76,8 @@ pub(crate) struct Simulated {
     objects: RefCell<BTreeMap<usize, usize>>,
     /// Panics of tasks are not reported.
     is_silent: Cell<bool>,
+    /// The message of the last panic that was reported.
+    reported: RefCell<Option<String>>,
     /// See [`ends_by_force`].
     ends_by_force: Cell<bool>,
     /// See [`set_cut_off`].
@@ -129,6 +131,7 @@ impl Simulated {
             tasks: Cell::new(0),
             objects: RefCell::default(),
             is_silent: Cell::new(false),
+            reported: RefCell::new(None),
             ends_by_force: Cell::new(false),
             cut_off: Cell::new(CutOff::No),
             interrupts_by_force: Cell::new(false),
@@ -393,6 +396,16 @@ pub(crate) fn is_silent() -> bool {
 /// Sets whether panics of tasks are reported.
 pub(crate) fn set_silent(is_silent: bool) {
     with(|simulated| simulated.is_silent.set(is_silent));
+}
+
+/// Keeps the message of a panic that was reported by the panic hook.
+pub(crate) fn note_reported(message: Option<&str>) {
+    with(|simulated| simulated.reported.replace(message.map(String::from)));
+}
+
+/// Takes the message that was kept last.
+pub(crate) fn take_reported() -> Option<String> {
+    with(|simulated| simulated.reported.take()).flatten()
 }
 
 /// Sets whether the places are captured at which tasks are preempted or wait for I/O.

@@ -461,3 +461,45 @@ fn sim_408_the_turn_that_fails_is_repeated() {
         }
     }
 }
+
+/// - given: a test or a run that panics, with a message of several lines
+/// - when: it fails
+/// - then: the panic hook prints the message, and the message of the failure says where it is from
+///   and has its first line only; a message that was not printed is whole
+#[test]
+fn sim_410_a_panic_is_printed_once() {
+    let test = "sim::messages::sim_410_a_panic_is_printed_once";
+    fn fails() {
+        panic!("first line\nsecond line");
+    }
+    if is_child(test) {
+        let place = line_of("panic!(\"first line\\nsecond line\")");
+        for text in
+            [panic_text(|| sim::test(fails)), panic_text(|| Simulation::new(3).run(fails).unwrap())]
+        {
+            assert!(text.contains(&format!("panicked at {place}")), "{text}");
+            assert!(text.contains("): first line .. (reported above)"), "{text}");
+            assert!(text.contains("in task #0 (the root, run at "), "{text}");
+        }
+        return;
+    }
+    let output = alone_with(test, |_| {}, || unreachable!("this is the parent")).unwrap();
+    let all = [output.stdout, output.stderr].concat();
+    let all = String::from_utf8(all).unwrap();
+    // Twice by the panic hook in the runs, and twice by that of the messages.
+    assert_eq!(all.lines().filter(|line| line.starts_with("second line")).count(), 2, "{all}");
+    assert_eq!(all.lines().filter(|line| line.contains("first line ..")).count(), 2, "{all}");
+    // The report itself may be kept without what was printed.
+    let report = Simulation::new(3).run(fails).to_string();
+    assert!(report.contains("panicked: first line\nsecond line\nthrown at "), "{report}");
+    // The hook has not printed a payload that is passed on.
+    let resumed = || std::panic::resume_unwind(Box::new("first line\nsecond line"));
+    let text = panic_text(|| Simulation::new(3).run(resumed).unwrap());
+    assert!(text.contains("panicked: first line\nsecond line"), "{text}");
+    // The message is that of the shortest run.
+    let values = AtomicI32::new(0);
+    let text = panic_text(|| {
+        sim::test(|| panic!("value {}\nof several", values.fetch_add(1, SeqCst)));
+    });
+    assert!(text.contains("\nof several"), "{text}");
+}
