@@ -1,6 +1,5 @@
-//! What the thread of a simulated run and the thread that waits for it share.
+//! What the thread of a simulated run, the thread that waits for it, and its watch share.
 
-use std::mem;
 use std::process;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -10,30 +9,25 @@ use super::last_words::LastWords;
 use super::notes::Note;
 use super::pilot::Record;
 use super::thread::SimulationThread;
+use crate::base::report;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::base::{clock, report};
 use crate::sched::Pool;
 use crate::task;
 
-/// How many times the time for a step must pass until a task that keeps the thread is known not to
-/// give it back. The process is aborted then, so a short time counts as [`STEP_TIME_MIN`].
-const GRACE: u32 = 12;
-const STEP_TIME_MIN: Duration = Duration::from_secs(1);
-/// The shortest time for a step. The thread that watches looks several times in it.
-const LOOK_MIN: Duration = Duration::from_millis(5);
 /// How long the thread of a run that cannot go on sleeps before it looks for what others do.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Desk {
-    /// How often a task has given the thread back. Read by the thread that waits.
+    /// How often a task has given the thread back. Read by the watch.
     turns: AtomicU64,
     pub(super) pool: OnceLock<Arc<Pool>>,
     /// A task kept the thread for too long, which is the failure of the run.
     was_stuck: AtomicBool,
     state: Mutex<DeskState>,
-    told: Condvar,
+    /// Never notified. The simulation's thread pauses here.
+    pauses: Condvar,
     pub(super) words: LastWords,
     /// The tasks of which one may hold what the running task waits for in the system.
     holders: Mutex<Vec<String>>,
@@ -45,6 +39,13 @@ pub(super) struct Desk {
 struct DeskState {
     failure: Option<Failure>,
     outcome: Option<Outcome>,
+}
+
+/// What the watch sees of a run.
+pub(super) struct Look {
+    /// How often a task has given the thread back.
+    pub(super) turns: u64,
+    pub(super) is_over: bool,
 }
 
 /// What is known of a run that is over, without its value.
@@ -66,7 +67,7 @@ impl Desk {
             pool: OnceLock::new(),
             was_stuck: AtomicBool::default(),
             state: Mutex::default(),
-            told: Condvar::new(),
+            pauses: Condvar::new(),
             words,
             holders: Mutex::default(),
             thread: SimulationThread::new(),
@@ -93,6 +94,11 @@ impl Desk {
         self.turns.store(self.turns.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
+    /// Returns how often a task has given the thread back.
+    pub(super) fn turns(&self) -> u64 {
+        self.turns.load(Ordering::Relaxed)
+    }
+
     /// Returns whether a task has kept the thread for too long.
     pub(super) fn was_stuck(&self) -> bool {
         self.was_stuck.load(Ordering::Relaxed)
@@ -115,8 +121,7 @@ impl Desk {
 
     /// Has the simulation's thread sleep before it looks again for what other threads do.
     pub(super) fn pause(&self) {
-        // There is no outcome yet, so nothing is told.
-        drop(self.told.wait_timeout(self.state(), BETWEEN_LOOKS));
+        drop(self.pauses.wait_timeout(self.state(), BETWEEN_LOOKS));
     }
 
     /// Delivers the outcome. An earlier failure takes the place of its own.
@@ -128,7 +133,6 @@ impl Desk {
         };
         state.outcome = Some(Outcome { failure, ..outcome });
         drop(state);
-        self.told.notify_all();
         // A payload's destructor is user code.
         task::drop_quietly(unwanted);
     }
@@ -144,46 +148,26 @@ impl Desk {
         process::abort()
     }
 
-    /// Waits for the outcome. If no task gives the thread back for as long as `patience`, the run
-    /// fails with what `stuck` returns. Aborts the process if the thread does not come back long
-    /// after that. Time in which the thread waits for a processor does not count.
-    pub(super) fn wait(&self, patience: Duration, stuck: impl FnOnce() -> Failure) -> Outcome {
-        // A process that was stopped for a while has not been stuck, so several looks are needed.
-        const LOOKS: u32 = 5;
-        let mut stuck = Some(stuck);
+    /// Takes the outcome, if it has been delivered.
+    pub(super) fn take_outcome(&self) -> Option<Outcome> {
+        self.state().outcome.take()
+    }
+
+    /// Looks at the run, for its watch.
+    pub(super) fn look(&self) -> Look {
+        let is_over = self.state().outcome.is_some();
+        Look { turns: self.turns(), is_over }
+    }
+
+    /// Fails the run because a task keeps the thread, unless the run is over.
+    pub(super) fn fail_stuck(&self, failure: impl FnOnce() -> Failure) {
         let mut state = self.state();
-        let (mut turns, mut spent) = (self.turns.load(Ordering::Relaxed), Duration::ZERO);
-        let mut queued = Duration::ZERO;
-        loop {
-            if let Some(outcome) = state.outcome.take() {
-                return outcome;
-            }
-            let least = if stuck.is_none() { STEP_TIME_MIN } else { LOOK_MIN };
-            let patience = patience.max(least);
-            let limit = if stuck.is_none() { patience.saturating_mul(GRACE) } else { patience };
-            if spent >= limit {
-                let Some(stuck) = stuck.take() else {
-                    self.abort("a task of it does not give its thread back");
-                };
-                let failure = stuck();
-                report::say(format!("ecru: a simulation is {failure}"));
-                state.failure.get_or_insert(failure);
-                self.was_stuck.store(true, Ordering::Relaxed);
-            }
-            let (step, began) = (patience / LOOKS, clock::real_now());
-            let waited = self.told.wait_timeout(state, step);
-            let timed_out;
-            (state, timed_out) = waited.unwrap_or_else(PoisonError::into_inner);
-            let now = self.turns.load(Ordering::Relaxed);
-            if mem::replace(&mut turns, now) != now {
-                spent = Duration::ZERO;
-            } else if timed_out.timed_out() && self.thread.has_begun() {
-                // Since the last such look, which may be longer ago than this one has begun.
-                let before = mem::replace(&mut queued, self.thread.waited());
-                let queued = queued.saturating_sub(before);
-                let passed = clock::real_now().saturating_duration_since(began);
-                spent += passed.saturating_sub(queued).min(step);
-            }
+        if state.outcome.is_some() {
+            return;
         }
+        let failure = failure();
+        report::say(format!("ecru: a simulation is {failure}"));
+        state.failure.get_or_insert(failure);
+        self.was_stuck.store(true, Ordering::Relaxed);
     }
 }

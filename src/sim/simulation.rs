@@ -21,11 +21,12 @@ use super::link::Link;
 use super::pilot::{Pilot, Plan};
 use super::report::Report;
 use super::strategy::Strategy;
+use super::watch::Watch;
 use crate::base::random::{self, Generator};
 use crate::base::simulated::Simulated;
 use crate::base::{clock, simulated};
 use crate::coroutine::{STACK_DEFAULT, STACK_FLOOR, overflow};
-use crate::diag::{self, RECORD_MAX, RECORD_MIN, Recorder};
+use crate::diag::{RECORD_MAX, RECORD_MIN, Recorder};
 use crate::driver::{HostId, ROOT_NAME, World};
 use crate::park;
 use crate::scope::PanicPayload;
@@ -306,11 +307,13 @@ impl Simulation {
         let at = if let Some(at) = self.at { at } else { Location::caller() };
         let words = LastWords::new(seed, self.command.clone());
         let (desk, place) = (Arc::new(Desk::new(words)), Mutex::new(None));
-        let (outcome, joined) = thread::scope(|s| {
+        let watch = Watch::begin(&desk, limits.step);
+        let watch = watch.unwrap_or_else(|error| panic!("a simulation cannot be watched: {error}"));
+        let joined = thread::scope(|s| {
             let main = || *lock(&place) = simulate(&self, Arc::clone(&desk), at, f);
             let builder = thread::Builder::new().name(format!("ecru-sim-{seed}")).stack_size(STACK);
             match builder.spawn_scoped(s, main) {
-                Ok(thread) => (desk.wait(limits.step, || stuck(&desk)), thread.join()),
+                Ok(thread) => thread.join(),
                 Err(error) => panic!("the thread of a simulation could not be started: {error}"),
             }
         });
@@ -318,6 +321,8 @@ impl Simulation {
         if let Err(payload) = joined {
             panic::resume_unwind(payload);
         }
+        drop(watch);
+        let outcome = desk.take_outcome().expect("a thread that has not panicked delivers it");
         let Outcome { failure, trace_hash, elapsed, steps, mut record, notes } = outcome;
         let value = lock(&place).take();
         let result = match (failure, value) {
@@ -432,11 +437,4 @@ impl Drop for EndOfHosts<'_> {
     fn drop(&mut self) {
         self.0.hosts.end();
     }
-}
-
-/// Describes a task that keeps the thread of its run for too long.
-fn stuck(desk: &Desk) -> Failure {
-    let task = desk.pool.get().and_then(|pool| diag::running_on(pool, 0));
-    let task = task.map_or(String::from("code outside of any task"), |task| task.to_string());
-    Failure::Stuck { task, holders: desk.holders() }
 }
