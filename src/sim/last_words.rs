@@ -4,9 +4,10 @@
 //! for it. So it is made of what is ready, without memory of its own.
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::trace::{self, Steps};
+use crate::base::sync::SpinLock;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
 
 /// The most turns that are written, unless the environment asks for the whole trace.
@@ -20,7 +21,7 @@ pub(super) struct LastWords {
     command: Option<String>,
     is_whole: bool,
     /// The pilot of the run records them here.
-    turns: Arc<Mutex<Steps>>,
+    turns: Arc<SpinLock<Steps>>,
     /// They have been said.
     is_said: AtomicBool,
 }
@@ -31,13 +32,13 @@ impl LastWords {
             seed,
             command,
             is_whole: trace::is_wanted_whole(),
-            turns: Arc::default(),
+            turns: Arc::new(SpinLock::new(Steps::default())),
             is_said: AtomicBool::new(false),
         }
     }
 
     /// Returns the record of the turns.
-    pub(super) fn turns(&self) -> Arc<Mutex<Steps>> {
+    pub(super) fn turns(&self) -> Arc<SpinLock<Steps>> {
         Arc::clone(&self.turns)
     }
 
@@ -51,7 +52,7 @@ impl LastWords {
     fn write(&self, out: &mut dyn fmt::Write) -> fmt::Result {
         write!(out, "\nthe process ends in a simulation with seed {}", self.seed)?;
         // The lock is held if the process ends while a turn is recorded.
-        if let Ok(turns) = self.turns.try_lock() {
+        if let Some(turns) = self.turns.try_lock() {
             write!(out, "; its turns so far: v1")?;
             let skipped = self.skipped(turns.len() as usize);
             let mut steps = turns.iter().enumerate().peekable();

@@ -12,7 +12,7 @@
 mod divergence;
 mod repeat;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use super::legend::Met;
 use super::paths::{Branch, Path, Walk};
@@ -21,6 +21,7 @@ use super::timeline::History;
 use super::trace::{Step, Steps, Trace};
 use super::turns::Turn;
 use crate::base::hash::HashMap;
+use crate::base::sync::SpinLock;
 use crate::driver::{DrawnFault, Struck, Trouble};
 use crate::sched::{After, NextTurn, Runnable, Stop};
 pub use divergence::Divergence;
@@ -142,7 +143,7 @@ pub(super) struct Pilot {
     cancelled: Option<u64>,
     last: Option<Last>,
     /// Shared, so that a process that ends in the run can say them.
-    steps: Arc<Mutex<Steps>>,
+    steps: Arc<SpinLock<Steps>>,
     points: u64,
     preemptions: u64,
     marks: Option<Vec<u32>>,
@@ -207,7 +208,7 @@ impl Pilot {
             to_cancel: None,
             cancelled: None,
             last: None,
-            steps: Arc::default(),
+            steps: Arc::new(SpinLock::new(Steps::default())),
             points: 0,
             preemptions: 0,
             marks: plan.marks.then(Vec::new),
@@ -215,12 +216,8 @@ impl Pilot {
     }
 
     /// Has the pilot record the steps here, where there are none yet.
-    pub(super) fn recording_in(self, steps: Arc<Mutex<Steps>>) -> Pilot {
+    pub(super) fn recording_in(self, steps: Arc<SpinLock<Steps>>) -> Pilot {
         Pilot { steps, ..self }
-    }
-
-    fn steps(&self) -> MutexGuard<'_, Steps> {
-        self.steps.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Picks one of the ready tasks, of which there is at least one.
@@ -278,7 +275,7 @@ impl Pilot {
         let step = Step { task, passed, cut: stop == Stop::Cut };
         let points = u64::from(passed) + u64::from(step.cut);
         self.last = Some(Last { task, stop });
-        self.steps().push(step);
+        self.steps.lock().push(step);
         self.points += points;
         if let Some(marks) = &mut self.marks
             && marks.len() < MOST_MARKS
@@ -337,7 +334,7 @@ impl Pilot {
 
     /// Takes the record of the whole run.
     pub(super) fn finish(&mut self) -> Record {
-        let recorded = self.steps().clone();
+        let recorded = self.steps.lock().clone();
         let steps = recorded.len();
         let (diverged, branches) = match &mut self.chooser {
             Chooser::Replay(replay) => (replay.finish(steps), vec![]),

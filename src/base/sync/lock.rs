@@ -47,6 +47,13 @@ impl<T> SpinLock<T> {
         SpinGuard { lock: self }
     }
 
+    /// Takes the lock if it is free.
+    #[cfg(all(feature = "sim", not(loom)))]
+    #[inline]
+    pub(crate) fn try_lock(&self) -> Option<SpinGuard<'_, T>> {
+        self.locked.try_lock().then(|| SpinGuard { lock: self })
+    }
+
     /// Unlocks a lock whose guard was given up by [`SpinGuard::keep_locked`].
     ///
     /// # Safety

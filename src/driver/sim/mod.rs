@@ -89,17 +89,11 @@ impl Sim {
         [self.world.next_event(), simulated::next_alarm()].into_iter().flatten().min()
     }
 
-    /// Attempts an op, unless `has_to_wait`. Leaves a watcher for it and returns `None` if it has to
-    /// wait.
+    /// Attempts an op. Leaves a watcher for it and returns `None` if it has to wait.
     ///
     /// # Safety
     /// S3: the op is in flight, or is about to be.
-    unsafe fn attempt(
-        &self,
-        number: u64,
-        flight: &InFlight<'_>,
-        has_to_wait: bool,
-    ) -> Option<Completion> {
+    unsafe fn attempt(&self, number: u64, flight: &InFlight<'_>) -> Option<Completion> {
         let file = flight.op().descriptor().file()?;
         let watcher = Watcher::Op(number);
         if let File::Disk(_) = file {
@@ -107,12 +101,10 @@ impl Sim {
             // SAFETY: S3, the caller's promise.
             return unsafe { flight.resume() }.inspect(|_| file.unwatch(&watcher));
         }
-        if !has_to_wait {
-            // SAFETY: S3, the caller's promise.
-            let completion = unsafe { flight.resume() };
-            if completion.is_some() {
-                return completion;
-            }
+        // SAFETY: S3, the caller's promise.
+        let completion = unsafe { flight.resume() };
+        if completion.is_some() {
+            return completion;
         }
         file.watch(flight.op().interest(), watcher);
         None
@@ -128,7 +120,7 @@ impl Sim {
             // SAFETY: S3: an op in the table is in flight.
             let flight = unsafe { &*flying };
             // SAFETY: S3: an op in the table is in flight.
-            let completion = unsafe { self.attempt(number, flight, false) };
+            let completion = unsafe { self.attempt(number, flight) };
             if let Some(Completion { result, .. }) = completion
                 && let Some(token) = self.waiting.remove(number)
             {
@@ -141,11 +133,16 @@ impl Sim {
 
 impl Driver for Sim {
     unsafe fn start(&mut self, flight: &InFlight<'_>, token: Token) -> StartedOp {
-        if flight.op().descriptor().file().is_some() {
+        if let Some(file) = flight.op().descriptor().file() {
             let number = self.waiting.add(flight, token);
-            // Nothing has happened since the attempt, if there was one.
+            if let (File::Socket(socket), true) = (file, flight.was_attempted()) {
+                // Nothing has happened since the attempt. Most waits begin here, at the deepest
+                // place of their tasks' stacks, so there are few calls below it.
+                socket.watch(flight.op().interest(), Watcher::Op(number));
+                return StartedOp::Pending;
+            }
             // SAFETY: S3, the caller's promise.
-            let completion = unsafe { self.attempt(number, flight, flight.was_attempted()) };
+            let completion = unsafe { self.attempt(number, flight) };
             if let Some(completion) = completion {
                 self.waiting.remove(number);
                 return StartedOp::Done(completion.into_result().map_err(error_on_this_host));

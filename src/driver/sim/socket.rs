@@ -75,17 +75,15 @@ impl SocketFile {
     }
 
     pub(super) fn watch(&self, side: Interest, watcher: Watcher) {
-        let _ = self.network(|network, _, id| {
-            network.watch(id, side, watcher);
-            Ok(())
-        });
+        if let Some(world) = self.world.upgrade() {
+            world.watch_socket(self.id, side, watcher);
+        }
     }
 
     pub(super) fn unwatch(&self, watcher: &Watcher) {
-        let _ = self.network(|network, _, id| {
-            network.unwatch(id, watcher);
-            Ok(())
-        });
+        if let Some(world) = self.world.upgrade() {
+            world.unwatch_socket(self.id, watcher);
+        }
     }
 
     pub(super) fn accepted(&self, result: u32) -> OwnedDescriptor {

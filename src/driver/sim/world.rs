@@ -12,12 +12,13 @@ use super::disk::{self, Disk};
 use super::disks::Disks;
 use super::events::Events;
 use super::file::{Inode, Lent};
-use super::network::{self, Ctx, HostId, Network, Outcome};
+use super::network::{self, Ctx, HostId, Id, Network, Outcome};
 use super::{DrawnFault, Draws, FaultKind, HostEvents, Incident, Journal, Struck, mix};
 use crate::base::alarm::Ring;
 use crate::base::random::Generator;
 use crate::base::sync::{SpinGuard, SpinLock};
 use crate::base::{clock, simulated};
+use crate::driver::op::Interest;
 use rustix::io::Errno;
 
 /// See the module. It is shared because descriptors name parts of it, and descriptors may be sent
@@ -332,6 +333,16 @@ impl World {
     /// Calls `f` with the network. Then tells those that watch what has changed.
     pub(crate) fn network<T>(&self, f: impl FnOnce(&mut Network, &mut Ctx<'_>) -> T) -> T {
         self.state().network(clock::common_now(), f)
+    }
+
+    /// Leaves a watcher with one side of a socket. This changes nothing else, so it needs no
+    /// [`Ctx`], which would be on the stack of a task at the beginning of its wait.
+    pub(super) fn watch_socket(&self, id: Id, side: Interest, watcher: Watcher) {
+        self.state().network.watch(id, side, watcher);
+    }
+
+    pub(super) fn unwatch_socket(&self, id: Id, watcher: &Watcher) {
+        self.state().network.unwatch(id, watcher);
     }
 
     /// Calls `f` with the disk of a host, and with the number of the op that the driver attempts,

@@ -24,13 +24,13 @@ impl Director for Guide {
         match self.course.phase.get() {
             Phase::Runs => {
                 let choice = self.course.pilot.borrow_mut().next(ready);
-                if self.course.records_turns() {
+                let is_recorded = self.course.records_turns();
+                if is_recorded {
                     simulated::capture_places(true);
                 }
                 // Only a task that is watched can be described after its turn.
-                let watch = choice.watch
-                    || !self.course.invariants.borrow().is_empty()
-                    || self.course.records_turns();
+                let watch =
+                    choice.watch || is_recorded || !self.course.invariants.borrow().is_empty();
                 NextTurn { watch, ..choice }
             }
             // The task that looks has become ready last.

@@ -3,6 +3,7 @@
 use super::Outcome;
 use crate::driver::request::{OptionKind, OptionValue};
 use rustix::io::Errno;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Linux's limit for the size of a buffer (`net.core.rmem_max` and `wmem_max`).
@@ -11,13 +12,15 @@ const LARGEST_BUFFER: usize = 212_992;
 const LEAST_RECEIVE_BUFFER: usize = 2_304;
 const LEAST_SEND_BUFFER: usize = 4_608;
 
-/// The options of one socket that have been set. Most sockets have few or none.
+/// The options of one socket that have been set. Most sockets have few or none. Those that a
+/// listener passes on are shared by all of its connections, until one of them sets its own.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Options(Vec<(OptionKind, OptionValue)>);
+pub(super) struct Options(Option<Arc<Vec<(OptionKind, OptionValue)>>>);
 
 impl Options {
     pub(super) fn chosen(&self, kind: OptionKind) -> Option<OptionValue> {
-        self.0.iter().find(|(other, _)| *other == kind).map(|(_, value)| *value)
+        let set = self.0.as_deref()?;
+        set.iter().find(|(other, _)| *other == kind).map(|(_, value)| *value)
     }
 
     pub(super) fn get(&self, kind: OptionKind) -> OptionValue {
@@ -28,9 +31,10 @@ impl Options {
     /// Fails with `EINVAL` if Linux would not accept the value.
     pub(super) fn set(&mut self, kind: OptionKind, value: OptionValue) -> Outcome<()> {
         let value = accepted(kind, value)?;
-        match self.0.iter_mut().find(|(other, _)| *other == kind) {
+        let set = Arc::make_mut(self.0.get_or_insert_default());
+        match set.iter_mut().find(|(other, _)| *other == kind) {
             Some((_, place)) => *place = value,
-            None => self.0.push((kind, value)),
+            None => set.push((kind, value)),
         }
         Ok(())
     }
