@@ -96,7 +96,7 @@ mod tests {
 
     fn text(turns: u64) -> String {
         let words = LastWords::new(7, Some(String::from("the command")));
-        let note = |step| words.turns().lock().unwrap().push(step);
+        let note = |step| words.turns().lock().push(step);
         for task in 0..turns {
             note(Step { task, passed: 0, cut: task == 1 });
         }
