@@ -74,6 +74,7 @@ impl SocketFile {
         Ok(Reached { world: self.world.upgrade().ok_or(Errno::CANCELED)?, id: self.id })
     }
 
+    #[inline]
     pub(super) fn watch(&self, side: Interest, watcher: Watcher) {
         if let Some(world) = self.world.upgrade() {
             world.watch_socket(self.id, side, watcher);

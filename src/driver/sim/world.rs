@@ -337,6 +337,7 @@ impl World {
 
     /// Leaves a watcher with one side of a socket. This changes nothing else, so it needs no
     /// [`Ctx`], which would be on the stack of a task at the beginning of its wait.
+    #[inline]
     pub(super) fn watch_socket(&self, id: Id, side: Interest, watcher: Watcher) {
         self.state().network.watch(id, side, watcher);
     }
