@@ -236,6 +236,44 @@ impl JetStream {
 #[serde(transparent)]
 pub struct OtherSettings(serde_json::Map<String, serde_json::Value>);
 
+/// What the servers call the metadata of a stream and of a consumer.
+const METADATA: &str = "metadata";
+
+impl OtherSettings {
+    /// Returns a value of the metadata, which programs attach to a stream or a consumer.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru_nats::jetstream::ConsumerConfig;
+    ///
+    /// let config: ConsumerConfig = serde_json::from_str(r#"{"metadata":{"owner":"mill"}}"#).unwrap();
+    /// assert_eq!(config.other.metadata("owner"), Some("mill"));
+    /// ```
+    #[must_use]
+    pub fn metadata(&self, key: &str) -> Option<&str> {
+        self.0.get(METADATA)?.get(key)?.as_str()
+    }
+
+    /// Sets a value of the metadata. The servers keep keys that begin with `_nats.` for themselves.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru_nats::jetstream::StreamConfig;
+    ///
+    /// let mut config = StreamConfig::new("JOBS");
+    /// config.other.set_metadata("owner", "mill");
+    /// assert_eq!(config.other.metadata("owner"), Some("mill"));
+    /// assert_eq!(config.other.metadata("other"), None);
+    /// ```
+    pub fn set_metadata(&mut self, key: &str, value: &str) {
+        let metadata = self.0.entry(METADATA).or_insert_with(|| serde_json::Map::new().into());
+        if !metadata.is_object() {
+            *metadata = serde_json::Map::new().into();
+        }
+        metadata[key] = value.into();
+    }
+}
+
 fn refused(error: &ApiError, about: &str) -> Error {
     let advice = match error.err_code {
         10058 => "; delete it, or ask for the configuration that it has",
