@@ -150,6 +150,7 @@
 //! | the places of a limit, if there are priorities | the stream `fleet-attempts-q_mill`, messages to `fleet.attempts.q_mill.=permits.NUMBER`, which its consumer `permits` lends |
 //! | the last attempt of each job that was handed out again | the stream `fleet-attempts-q_mill`, messages to `fleet.attempts.q_mill.ID.NUMBER` |
 //! | when jobs were handed out, if there is a [rate](QueueBuilder::rate) | the same stream, a message to `fleet.attempts.q_mill.=rate.starts` |
+//! | the settings, as they should be | the same stream, a message to `fleet.attempts.q_mill.=settings.record`. The stream of the jobs and the consumer `workers` note in their metadata `fleet-settings` which record their settings are from |
 //! | the last changes of the settings | the same stream, a message to `fleet.attempts.q_mill.=settings.changes` |
 //! | the jobs that processes work on for the first time | the same stream, messages to `fleet.attempts.q_mill.=pages.PROCESS` |
 //! | how far a job is, for a day at most | the same stream, a message to `fleet.attempts.q_mill.=progress.ID` |

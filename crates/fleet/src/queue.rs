@@ -71,16 +71,25 @@ impl<T: Wire> QueueBuilder<T> {
 
     /// Opens the queue. It is created if it does not exist.
     ///
-    /// Settings are read, changed and stored without a lock. If two processes open a queue at the same
-    /// moment, with [`priorities`](QueueBuilder::priorities), [`per_key`](QueueBuilder::per_key) or
-    /// [`limit`](QueueBuilder::limit) in one of them only, the settings of one may be lost. Let all
-    /// processes open a queue with the same settings. `fleet doctor` finds those that disagree.
+    /// Settings that are named here and differ from those of the queue are changed in the whole
+    /// fleet, as by [`Queue::update`]. Processes that open a queue at the same moment with
+    /// different settings change them one after another: each setting that one of them has named is
+    /// in force afterwards. If two of them name different values for one setting, the last one
+    /// decides, and `fleet doctor` finds such processes. If two settings exclude each other, as
+    /// [`per_key`](QueueBuilder::per_key) and [`priorities`](QueueBuilder::priorities) do, the
+    /// later one is refused. A process that is killed while it changes settings holds up no other
+    /// one, and the next one that opens the queue finishes the change.
+    ///
+    /// A user of the servers who may not create streams and consumers, or change them, can open a
+    /// queue that exists with the settings that it has.
     ///
     /// # Errors
     /// Returns `InvalidInput` if the name is malformed, a setting is 0 or out of range, the servers
-    /// refuse it, another program has given the streams of the queue settings with which it cannot
-    /// serve, or if there is a limit and pauses before a retry may be longer than the lease.
-    /// Returns `NotConnected` after the end of the fleet.
+    /// refuse it, it does not go together with a setting of the queue, another program has given
+    /// the streams of the queue settings with which it cannot serve, or if there is a limit and
+    /// pauses before a retry may be longer than the lease. Returns `PermissionDenied` if a setting
+    /// is to be changed and the user of the servers may not do that, and `NotConnected` after the
+    /// end of the fleet.
     ///
     /// # Cancellation
     /// This is a cancellation point. The queue may have been created all the same.
@@ -407,13 +416,20 @@ impl<T: Wire> Queue<T> {
     /// If a lease becomes shorter, one that is not renewed in time ends, and its job is handed out
     /// again.
     ///
+    /// Processes that change settings at the same time do it one after another, so no change is
+    /// lost.
+    ///
     /// # Errors
-    /// Returns `InvalidInput` if a setting is 0 or out of range, or the servers refuse it, for
-    /// instance more replicas than there are servers. Returns `NotConnected` after the end of the
-    /// fleet, and errors of the server.
+    /// Returns `InvalidInput` if a setting is 0 or out of range, does not go together with another
+    /// one, or the servers refuse it, for instance more replicas than there are servers. Returns
+    /// `PermissionDenied` if the user of the servers may not change settings. In these cases
+    /// nothing is changed. Returns `NotConnected` after the end of the fleet, and errors of the
+    /// server.
     ///
     /// # Cancellation
-    /// This is a cancellation point. Settings may have been changed all the same.
+    /// This is a cancellation point. Settings may have been changed all the same: those of this
+    /// call are in force as soon as another process opens the queue, or none of them is. The rate is
+    /// changed after the others.
     ///
     /// # Examples
     /// ```

@@ -530,6 +530,34 @@ fn settings_change_while_jobs_are_held() {
 }
 
 #[test]
+fn settings_that_exclude_each_other_are_refused_together() {
+    each(|engine| {
+        let queue = open(engine, Changes::default())?;
+        let changes = [
+            Changes { per_key: Some(true), ..Changes::default() },
+            Changes { limit: Some(Some(3)), ..Changes::default() },
+            Changes { priorities: Some(true), ..Changes::default() },
+            Changes { capacity: Some(Some(9)), ..Changes::default() },
+        ];
+        let changed = ecru::par::map(&changes, |changes| {
+            let other = engine.queue("mill", &Changes::default())?;
+            other.update(changes)
+        });
+        let spec = queue.spec()?;
+        for (changed, changes) in changed.iter().zip(&changes) {
+            let is_refused =
+                changed.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::InvalidInput);
+            assert_eq!(changes.apply(&spec) != spec, is_refused, "{changed:?}");
+        }
+        assert!(
+            changed[3].is_ok() && changed.iter().filter(|changed| changed.is_err()).count() > 0
+        );
+        assert_ne!(spec.per_key, spec.limit.is_some() || spec.priorities);
+        Ok(())
+    });
+}
+
+#[test]
 fn what_cannot_serve_is_refused_slow() {
     on_a_server(|engine| {
         let error =

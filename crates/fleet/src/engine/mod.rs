@@ -252,8 +252,11 @@ pub(crate) trait EngineQueue: Send + Sync {
     fn spec(&self) -> io::Result<QueueSpec>;
 
     /// Changes settings while the queue is in use, and announces a lease that is changed. Jobs that
-    /// are queued or held stay, also if they are more than the new limits. What cannot be changed
-    /// is refused with an `InvalidInput` error that says why.
+    /// are queued or held stay, also if they are more than the new limits. What cannot be changed,
+    /// and what does not go together with the settings that are in force, is refused with an
+    /// `InvalidInput` error that says why. Then nothing is changed.
+    ///
+    /// Changes of several processes are made one after another, and none of them is lost.
     fn update(&self, changes: &Changes) -> io::Result<()>;
 
     /// Listens to the cancellations of jobs that are held anywhere in the fleet, and to changes of

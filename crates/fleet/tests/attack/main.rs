@@ -21,5 +21,6 @@ mod priorities;
 #[path = "../../../nats/tests/behaviour/server.rs"]
 mod server;
 mod servers;
+mod settings;
 mod support;
 mod traces;

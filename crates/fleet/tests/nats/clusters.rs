@@ -221,3 +221,50 @@ fn fleet_364_sent_again_while_it_is_stored_slow() {
         })
     });
 }
+
+/// - given: a cluster, and four processes
+/// - when: they open a queue with three replicas and a setting each, at the same moment; then with
+///   other values, and once more as soon as the leader of the queue has been killed
+/// - then: all settings are in force each time
+#[test]
+fn fleet_387_settings_at_the_same_moment_slow() {
+    let Some(mut cluster) = Cluster::start(3, "") else { return };
+    limited(|| {
+        ecru::scope(|s| {
+            let js = Client::connect(s, &cluster.urls())?.jetstream();
+            let jobs = "fleet-jobs-q_mill";
+            for (limit, capacity) in [(3, 50), (4, 60), (5, 70)] {
+                if limit == 5 {
+                    let leader = settled(&js, jobs);
+                    cluster.kill(&leader);
+                }
+                let gate = ecru::sync::Barrier::new(4);
+                let open = |number: usize| {
+                    ecru::scope(|s| {
+                        let fleet = until(|| Fleet::connect(s, &cluster.urls()));
+                        fleet.on_warning(|_| {});
+                        gate.wait().unwrap();
+                        until(|| {
+                            let queue = fleet.queue::<u32>("mill").replicas(3);
+                            let queue = match number {
+                                0 => queue.priorities(),
+                                1 => queue.limit(limit),
+                                2 => queue.lease(LEASE),
+                                _ => queue.capacity(capacity),
+                            };
+                            queue.open().map(drop)
+                        });
+                    });
+                };
+                ecru::par::map(0..4, open);
+                let config = until(|| js.stream_info(jobs)).config;
+                let workers = until(|| js.consumer(jobs, "workers")?.info()).config;
+                assert_eq!((config.replicas, config.max_messages), (3, Some(capacity)));
+                let found = (workers.max_ack_pending, workers.ack_wait);
+                assert_eq!(found, (Some(i64::try_from(limit).unwrap()), Some(LEASE)));
+                assert!(config.subjects.len() == 4 && workers.filter_subject.is_some());
+            }
+            Ok(())
+        })
+    });
+}

@@ -13,6 +13,7 @@ mod queue_tool;
 #[path = "../../../nats/tests/behaviour/server.rs"]
 mod server;
 mod servers;
+mod settings;
 mod settling;
 mod tool;
 mod web;

@@ -14,5 +14,6 @@ mod progress;
 mod rates;
 mod restarts;
 mod server;
+mod settings;
 mod settling;
 mod support;

@@ -18,8 +18,9 @@ use crate::engine::{
     Announced, Announcements, BoxSource, Changes, Counts, Dead, EngineQueue, Pull, QueueSpec,
     Sending, Terms,
 };
-use crate::errors::disconnected;
+use crate::errors::{disconnected, invalid};
 use crate::progress::Progress;
+use crate::settings::conflict;
 use crate::wall::wall;
 
 /// A queue in memory.
@@ -143,7 +144,11 @@ impl EngineQueue for Arc<Queue> {
     fn update(&self, changes: &Changes) -> io::Result<()> {
         self.call()?;
         let mut spec = locked(&self.spec);
-        *spec = changes.apply(&spec);
+        let next = changes.apply(&spec);
+        if let Some(why) = conflict(&next) {
+            return Err(invalid(format!("the settings of the queue exclude each other: {why}")));
+        }
+        *spec = next;
         let lease = spec.lease;
         drop(spec);
         // A greater limit lets more jobs be handed out.

@@ -1,15 +1,15 @@
 //! The last changes of a queue's settings, for the operator: one message with a list.
 //!
 //! Processes that open a queue with different settings change them back and forth, each when it
-//! starts. Each of them is right by its own settings, so only the list shows it. It is written
-//! without a check that no other process writes it at the same moment, because nothing but a report
-//! depends on it.
+//! starts. Each of them is right by its own settings, so only the list shows it. Nothing but a
+//! report depends on it, so what cannot be noted is left out.
 
 use ecru_nats::Message;
 use ecru_nats::jetstream::JetStream;
 use serde::{Deserialize, Serialize};
 
-use super::names::{LIFETIME, Names};
+use super::failure::OTHER_SEQUENCE;
+use super::names::{EXPECTED, LIFETIME, Names};
 use crate::engine::QueueSpec;
 use crate::update::{self, Difference};
 use crate::wall::wall;
@@ -17,7 +17,10 @@ use crate::wall::wall;
 /// How many changes are kept.
 const KEPT: usize = 16;
 
-#[derive(Serialize, Deserialize)]
+/// How often it is tried to note something, if other processes do that at the same moment.
+const TRIES: usize = 8;
+
+#[derive(Clone, Serialize, Deserialize)]
 struct Change {
     /// In milliseconds since 1970.
     at: u64,
@@ -41,13 +44,23 @@ pub(super) fn note(js: &JetStream, names: &Names, by: &str, old: &QueueSpec, new
         return;
     }
     let subject = names.changes();
-    let Ok(last) = js.last_message(&names.attempts, &subject) else { return };
-    // Another program may publish anything here.
-    let last = last.and_then(|last| serde_json::from_slice(&last.payload).ok());
-    let mut all: Vec<Change> = last.unwrap_or_default();
-    all.extend(found);
-    all.drain(..all.len().saturating_sub(KEPT));
-    let payload = serde_json::to_vec(&all).expect("it has only texts and numbers");
-    let message = Message::new(&subject, payload).with_header(LIFETIME, "never");
-    let _ = message.and_then(|message| js.publish_message(&message));
+    // Another process may note something at the same moment.
+    for _ in 0..TRIES {
+        let Ok(last) = js.last_message(&names.attempts, &subject) else { return };
+        let number = last.as_ref().map_or(0, |last| last.sequence);
+        // Another program may publish anything here.
+        let last = last.and_then(|last| serde_json::from_slice(&last.payload).ok());
+        let mut all: Vec<Change> = last.unwrap_or_default();
+        all.extend(found.iter().cloned());
+        all.drain(..all.len().saturating_sub(KEPT));
+        let payload = serde_json::to_vec(&all).expect("it has only texts and numbers");
+        let message = Message::new(&subject, payload)
+            .with_header(LIFETIME, "never")
+            .and_then(|message| message.with_header(EXPECTED, &number.to_string()));
+        let noted = message.and_then(|message| js.publish_message(&message));
+        let code = noted.err().and_then(|error| error.code());
+        if !code.is_some_and(|code| OTHER_SEQUENCE.contains(&code)) {
+            return;
+        }
+    }
 }

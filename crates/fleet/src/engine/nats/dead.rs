@@ -79,7 +79,7 @@ pub(super) fn discard(js: &JetStream, names: &Names, sequence: u64) -> io::Resul
 pub(super) fn removed(result: Result<(), Error>) -> io::Result<bool> {
     match result {
         Ok(()) => Ok(true),
-        Err(error) if error.code() == Some(NO_MESSAGE) => Ok(false),
+        Err(error) if error.code().is_some_and(|code| NO_MESSAGE.contains(&code)) => Ok(false),
         Err(error) => Err(failed(error)),
     }
 }

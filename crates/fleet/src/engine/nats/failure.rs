@@ -18,7 +18,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) const LIMIT_REACHED: u32 = 10077;
 pub(super) const NOT_AVAILABLE: u32 = 10008;
 pub(super) const NO_CONSUMER: u32 = 10014;
-pub(super) const NO_MESSAGE: u32 = 10057;
+/// Consumers of a stream of jobs would hand out the same ones.
+const OVERLAP: [u32; 2] = [10099, 10100];
+/// A message that is to be deleted is not there, or another request has just deleted it.
+pub(super) const NO_MESSAGE: [u32; 2] = [10057, 10043];
 pub(super) const ON_ITS_WAY: u32 = 10158;
 pub(super) const NO_STREAM: u32 = 10059;
 pub(super) const NO_BATCHES: u32 = 10174;
@@ -65,6 +68,11 @@ pub(super) fn is_full(error: &Error) -> bool {
         Some(code) => NO_ROOM.contains(&code),
         None => false,
     }
+}
+
+/// Returns whether a consumer is refused because another one hands out the same jobs.
+pub(super) fn is_overlap(error: &Error) -> bool {
+    error.code().is_some_and(|code| OVERLAP.contains(&code))
 }
 
 /// Returns an error of the engine: see [`engine`](crate::engine) for the kinds.

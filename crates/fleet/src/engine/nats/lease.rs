@@ -75,7 +75,7 @@ impl NatsLease {
             return Ok(());
         }
         match js.delete_message(name, self.delivery.sequence()) {
-            Err(error) if error.code() == Some(NO_MESSAGE) => Ok(()),
+            Err(error) if error.code().is_some_and(|code| NO_MESSAGE.contains(&code)) => Ok(()),
             result => result,
         }
     }

@@ -9,10 +9,13 @@
 //! With priorities, each priority has subjects and a consumer of its own: see [`ranked`] and the
 //! decision 44. What [`permits`] lends is then the limit.
 //!
+//! Settings that several processes change at once are not lost: see [`settings`].
+//!
 //! JetStream fences nothing: it accepts a late acknowledgement although the message has been handed
 //! out again. So holders watch their own clocks, [`attempts`] decides which of them settles a job,
 //! and results are stored by the first writer.
 
+mod apply;
 mod attempts;
 mod changes;
 mod dead;
@@ -30,6 +33,7 @@ mod ranked;
 mod rate;
 mod results;
 mod send;
+mod settings;
 mod watch;
 mod workers;
 

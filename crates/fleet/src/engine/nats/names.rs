@@ -10,6 +10,7 @@
 //! | the dead of a queue | the stream `fleet-dead-QUEUE`, the subjects `fleet.dead.QUEUE.ID.SEQUENCE` |
 //! | the last attempt of each job that was handed out again | the stream `fleet-attempts-QUEUE`, the subjects `fleet.attempts.QUEUE.ID.SEQUENCE` |
 //! | when jobs were handed out under a rate | the same stream, the subject `fleet.attempts.QUEUE.=rate.starts` |
+//! | the settings, as they should be | the same stream, the subject `fleet.attempts.QUEUE.=settings.record` |
 //! | the last changes of the settings | the same stream, the subject `fleet.attempts.QUEUE.=settings.changes` |
 //! | the jobs that a process is working on for the first time | the same stream, the subjects `fleet.attempts.QUEUE.=pages.PROCESS` |
 //! | how far a job is | the same stream, the subjects `fleet.attempts.QUEUE.=progress.ID` |
@@ -34,6 +35,9 @@ pub(super) fn workers(priority: u8) -> String {
         priority => format!("{WORKERS}-{priority}"),
     }
 }
+
+/// What is announced instead of an id if the settings change. No id has this character.
+pub(super) const SETTINGS: &str = "*";
 
 /// The header with a dead job's number of attempts.
 pub(super) const ATTEMPTS: &str = "Fleet-Attempts";
@@ -134,6 +138,11 @@ impl Names {
     /// When jobs were handed out. No id has the token before it.
     pub(super) fn rate(&self) -> String {
         format!("fleet.attempts.{}.=rate.starts", self.queue)
+    }
+
+    /// What the settings should be. No id has the token before it.
+    pub(super) fn settings(&self) -> String {
+        format!("fleet.attempts.{}.=settings.record", self.queue)
     }
 
     /// The last changes of the settings. No id has the token before it.

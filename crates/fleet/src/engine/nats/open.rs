@@ -1,19 +1,19 @@
-//! Creates what a queue and a store of results consist of, or finds it, and changes its settings.
+//! Creates what a queue and a store of results consist of, or finds it.
 
 use std::io;
 use std::time::Duration;
 
 use ecru_nats::jetstream::{
-    Bucket, BucketConfig, Consumer, ConsumerConfig, Discard, JetStream, Retention, StreamConfig,
+    Bucket, BucketConfig, ConsumerConfig, Discard, JetStream, Retention, StreamConfig,
 };
 use ecru_nats::{Error, ErrorKind};
 
-use super::failure::{NO_STREAM, OTHER_CONSUMER, OTHER_STREAM, failed, is_full, is_passing};
+use super::failure::{
+    NO_CONSUMER, NO_STREAM, OTHER_CONSUMER, OTHER_STREAM, failed, is_full, is_overlap, is_passing,
+};
 use super::names::{self, Names};
-use super::rate;
+use super::settings::{self, Found, Mark, Record};
 use crate::engine::{Changes, KEEP, PRIORITIES, QueueSpec, ResultsSpec, priorities};
-use crate::errors::invalid;
-use crate::settings::NO_ORDER;
 
 /// How long the record of an attempt is kept that is not settled.
 const LONGEST_ATTEMPT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
@@ -21,36 +21,38 @@ const LONGEST_ATTEMPT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// JetStream writes no limit as -1. Its default would be 1000.
 const NO_LIMIT: i64 = -1;
 
-fn replicas(count: usize) -> u32 {
+pub(super) fn replicas(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
+/// What was opened.
+pub(super) struct Opened {
+    pub(super) found: Found,
+    /// Whether this call has created the queue.
+    pub(super) is_new: bool,
+    /// Whether the settings are torn, so that not all consumers could be created.
+    pub(super) is_torn: bool,
+}
+
 /// Opens a queue: the stream of its jobs, the consumers, and the streams of its dead and of its
-/// attempts. What exists keeps its settings.
-pub(super) fn queue(js: &JetStream, names: &Names, settings: &Changes) -> io::Result<()> {
-    let (queue, mut spec) = (&names.queue, settings.apply(&QueueSpec::default()));
-    let mut subjects = vec![names.all_jobs(0)];
-    if spec.per_key {
-        subjects.push(names.all_in_order());
-    }
-    if spec.priorities {
-        subjects.extend(less_urgent(names));
-    }
-    let jobs = StreamConfig {
+/// attempts. What exists keeps its settings. A process that may only read them can do that, too.
+pub(super) fn queue(js: &JetStream, names: &Names, settings: &Changes) -> io::Result<Opened> {
+    let (queue, first) = (&names.queue, settings.apply(&QueueSpec::default()));
+    let mut jobs = StreamConfig {
         description: format!("The jobs of the queue {queue}"),
-        subjects,
+        subjects: vec![names.all_jobs(0)],
         retention: Retention::WorkQueue,
         discard: Discard::New,
         discard_new_per_subject: true,
         max_messages_per_subject: Some(1),
-        max_messages: spec.capacity,
         allow_batches: true,
-        replicas: replicas(spec.replicas),
         ..StreamConfig::new(&names.jobs)
     };
-    let jobs = stream(js, &jobs, &format!("the queue {queue}"))?;
-    // Another process may have given it priorities.
-    spec.priorities = has_priorities(&jobs, names);
+    set_stream(&mut jobs, names, &first);
+    Record::first(&first).put(&mut jobs);
+    let (jobs, is_new) = stream(js, &jobs, &format!("the queue {queue}"))?;
+    // A record that is not in force yet may say that there are priorities.
+    let (replicas, priorities) = (jobs.replicas, has_priorities(&jobs, names));
     // Without limits: a job that cannot be buried would be handed out for ever.
     let dead = StreamConfig {
         description: format!("The dead jobs of the queue {queue}"),
@@ -58,7 +60,7 @@ pub(super) fn queue(js: &JetStream, names: &Names, settings: &Changes) -> io::Re
         discard: Discard::New,
         discard_new_per_subject: true,
         max_messages_per_subject: Some(1),
-        replicas: replicas(spec.replicas),
+        replicas,
         ..StreamConfig::new(&names.dead)
     };
     stream(js, &dead, &format!("the dead of the queue {queue}"))?;
@@ -70,11 +72,36 @@ pub(super) fn queue(js: &JetStream, names: &Names, settings: &Changes) -> io::Re
         max_messages_per_subject: Some(1),
         max_age: Some(LONGEST_ATTEMPT),
         allow_msg_ttl: true,
-        replicas: replicas(spec.replicas),
+        replicas,
         ..StreamConfig::new(&names.attempts)
     };
     stream(js, &attempts, &format!("the attempts of the queue {queue}"))?;
-    consumers(js, names, &spec)
+    let message = settings::read_message(js, names)?;
+    let found = Found::new(names, message, jobs, None);
+    let spec = QueueSpec { priorities, ..found.record.spec() };
+    let provide = |priority| {
+        let config = consumer(names, &spec, &found.record.mark, priority);
+        provide_consumer(js, &names.jobs, &config)
+    };
+    let mut is_torn = false;
+    let workers = match provide(0) {
+        Err(error) if is_overlap(&error) => {
+            is_torn = true;
+            None
+        }
+        workers => Some(workers.map_err(failed)?),
+    };
+    for priority in priorities_of(&spec).skip(1) {
+        match provide(priority) {
+            Err(error) if is_overlap(&error) => is_torn = true,
+            provided => drop(provided.map_err(failed)?),
+        }
+    }
+    let found = match workers {
+        Some(workers) => found.with_workers(names, workers),
+        None => found,
+    };
+    Ok(Opened { found, is_new, is_torn })
 }
 
 /// Returns the subjects of the jobs whose priority is not 0.
@@ -87,19 +114,19 @@ fn has_priorities(jobs: &StreamConfig, names: &Names) -> bool {
     less_urgent(names).all(|subject| jobs.subjects.contains(&subject))
 }
 
-/// Returns whether there is no queue yet.
-pub(super) fn is_new(js: &JetStream, names: &Names) -> bool {
-    js.stream_info(&names.jobs).is_err_and(|error| error.code() == Some(NO_STREAM))
-}
-
-/// Creates a stream, or finds one that can serve as it. Returns its settings.
-fn stream(js: &JetStream, config: &StreamConfig, about: &str) -> io::Result<StreamConfig> {
-    match js.create_stream(config) {
-        Ok(info) => return Ok(info.config),
-        Err(error) if error.code() == Some(OTHER_STREAM) => {}
-        Err(error) => return Err(refused(about, config.replicas, error)),
-    }
-    let there = js.stream_info(&config.name).map_err(failed)?.config;
+/// Creates a stream, or finds one that can serve as it. Returns its settings, and whether it is
+/// new.
+fn stream(js: &JetStream, config: &StreamConfig, about: &str) -> io::Result<(StreamConfig, bool)> {
+    let there = match js.stream_info(&config.name) {
+        Err(error) if error.code() == Some(NO_STREAM) => match js.create_stream(config) {
+            Ok(info) => return Ok((info.config, true)),
+            // Another process has created it meanwhile.
+            Err(error) if error.code() == Some(OTHER_STREAM) => js.stream_info(&config.name),
+            Err(error) => return Err(refused(about, config.replicas, error)),
+        },
+        info => info,
+    };
+    let there = there.map_err(failed)?.config;
     // The subjects of jobs in order, and of jobs with priorities, can be added.
     let subjects = |config: &StreamConfig| -> Vec<String> {
         let is_jobs = config.retention == Retention::WorkQueue;
@@ -128,7 +155,7 @@ fn stream(js: &JetStream, config: &StreamConfig, about: &str) -> io::Result<Stre
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
     }
-    Ok(there)
+    Ok((there, false))
 }
 
 /// Returns the error of a stream whose settings the servers refuse.
@@ -142,20 +169,52 @@ fn refused(about: &str, replicas: u32, error: Error) -> io::Error {
 }
 
 /// Creates the consumers that are not there. One that exists keeps its settings.
-pub(super) fn consumers(js: &JetStream, names: &Names, spec: &QueueSpec) -> io::Result<()> {
-    for priority in priorities_of(spec) {
-        let config = ConsumerConfig {
-            description: format!("Hands out the jobs of the queue {}", names.queue),
-            filter_subject: spec.priorities.then(|| names.all_jobs(priority)),
-            ack_wait: Some(spec.lease),
-            // The places of a limit are lent to the jobs of all priorities. This one remembers how
-            // many there are.
-            max_ack_pending: Some(max_ack_pending(spec.limit.filter(|_| priority == 0))),
-            ..ConsumerConfig::new(&names::workers(priority))
-        };
-        create_consumer(js, &names.jobs, &config)?;
+pub(super) fn consumers(
+    js: &JetStream,
+    names: &Names,
+    spec: &QueueSpec,
+    mark: &Mark,
+) -> Result<(), Error> {
+    let configs = priorities_of(spec).map(|priority| consumer(names, spec, mark, priority));
+    configs.into_iter().try_for_each(|config| create_consumer(js, &names.jobs, &config))
+}
+
+/// Returns the consumer that hands out the jobs of a priority.
+pub(super) fn consumer(
+    names: &Names,
+    spec: &QueueSpec,
+    mark: &Mark,
+    priority: u8,
+) -> ConsumerConfig {
+    let mut config = ConsumerConfig {
+        description: format!("Hands out the jobs of the queue {}", names.queue),
+        filter_subject: spec.priorities.then(|| names.all_jobs(priority)),
+        ack_wait: Some(spec.lease),
+        // The places of a limit are lent to the jobs of all priorities. This one remembers how
+        // many there are.
+        max_ack_pending: Some(max_ack_pending(spec.limit.filter(|_| priority == 0))),
+        ..ConsumerConfig::new(&names::workers(priority))
+    };
+    if priority == 0 {
+        mark.put(&mut config);
     }
-    Ok(())
+    config
+}
+
+/// Finds a consumer, or creates it. Returns its settings.
+fn provide_consumer(
+    js: &JetStream,
+    stream: &str,
+    config: &ConsumerConfig,
+) -> Result<ConsumerConfig, Error> {
+    let consumer = js.consumer(stream, &config.name)?;
+    match consumer.info() {
+        Err(error) if error.code() == Some(NO_CONSUMER) => {
+            create_consumer(js, stream, config)?;
+            Ok(consumer.info()?.config)
+        }
+        info => Ok(info?.config),
+    }
 }
 
 /// Creates a consumer, unless it is there.
@@ -163,10 +222,10 @@ pub(super) fn create_consumer(
     js: &JetStream,
     stream: &str,
     config: &ConsumerConfig,
-) -> io::Result<()> {
+) -> Result<(), Error> {
     match js.create_consumer(stream, config) {
         Err(error) if error.code() == Some(OTHER_CONSUMER) => Ok(()),
-        result => result.map(drop).map_err(failed),
+        result => result.map(drop),
     }
 }
 
@@ -179,127 +238,36 @@ fn max_ack_pending(limit: Option<usize>) -> i64 {
     limit.map_or(NO_LIMIT, |most| i64::try_from(most).unwrap_or(i64::MAX))
 }
 
-/// Returns the settings of a queue that are in force.
-pub(super) fn spec(
-    js: &JetStream,
+/// Returns the settings of a queue that the servers act on, but for the rate.
+pub(super) fn in_force(
     names: &Names,
-    workers: &ConsumerConfig,
-) -> io::Result<QueueSpec> {
-    let jobs = js.stream_info(&names.jobs).map_err(failed)?.config;
+    jobs: &StreamConfig,
+    workers: Option<&ConsumerConfig>,
+) -> QueueSpec {
     let default = QueueSpec::default();
-    Ok(QueueSpec {
-        lease: workers.ack_wait.unwrap_or(default.lease),
-        limit: workers.max_ack_pending.and_then(|most| usize::try_from(most).ok()),
+    let limit = workers.and_then(|workers| workers.max_ack_pending);
+    QueueSpec {
+        lease: workers.and_then(|workers| workers.ack_wait).unwrap_or(default.lease),
+        limit: limit.and_then(|most| usize::try_from(most).ok()),
         capacity: jobs.max_messages,
         replicas: usize::try_from(jobs.replicas).unwrap_or(default.replicas),
-        rate: rate::current(js, names)?,
+        rate: None,
         per_key: jobs.subjects.contains(&names.all_in_order()),
-        priorities: has_priorities(&jobs, names),
-    })
-}
-
-/// Changes the capacity and the number of replicas of a queue.
-pub(super) fn update_streams(js: &JetStream, names: &Names, changes: &Changes) -> io::Result<()> {
-    let Changes { capacity, replicas: servers, .. } = *changes;
-    for name in [&names.jobs, &names.dead, &names.attempts] {
-        let config = js.stream_info(name).map_err(failed)?.config;
-        let mut wanted = config.clone();
-        if let Some(servers) = servers {
-            wanted.replicas = replicas(servers);
-        }
-        if let Some(capacity) = capacity
-            && *name == names.jobs
-        {
-            wanted.max_messages = capacity;
-        }
-        if changes.per_key == Some(true)
-            && *name == names.jobs
-            && !wanted.subjects.contains(&names.all_in_order())
-        {
-            wanted.subjects.push(names.all_in_order());
-        }
-        if changes.priorities == Some(true) && *name == names.jobs {
-            let missing = less_urgent(names).filter(|subject| !config.subjects.contains(subject));
-            wanted.subjects.extend(missing);
-        }
-        if *name == names.jobs
-            && wanted.subjects.contains(&names.all_in_order())
-            && has_priorities(&wanted, names)
-        {
-            return Err(invalid(format!("the queue {}: {NO_ORDER}", names.queue)));
-        }
-        update_stream(js, &config, &wanted, &format!("the queue {}", names.queue))?;
-    }
-    Ok(())
-}
-
-fn update_stream(
-    js: &JetStream,
-    config: &StreamConfig,
-    wanted: &StreamConfig,
-    about: &str,
-) -> io::Result<()> {
-    if wanted == config {
-        return Ok(());
-    }
-    match js.update_stream(wanted) {
-        Ok(_) => Ok(()),
-        // A leader is being elected, or there is no room.
-        Err(error) if is_passing(&error) || is_full(&error) => Err(failed(error)),
-        Err(error) if error.kind() == ErrorKind::JetStream => {
-            let text = format!("{about}: the servers refuse the settings: {error}");
-            Err(io::Error::new(io::ErrorKind::InvalidInput, text))
-        }
-        Err(error) => Err(failed(error)),
+        priorities: has_priorities(jobs, names),
     }
 }
 
-/// Lets a consumer hand out the jobs of the priority 0 only, so that there can be others.
-pub(super) fn restrict_consumer(
-    js: &JetStream,
-    names: &Names,
-    workers: &Consumer,
-) -> Result<(), Error> {
-    let mut config = workers.info()?.config;
-    if config.filter_subject.is_some() {
-        return Ok(());
+/// Gives the stream of the jobs its settings. Subjects stay once they are there.
+pub(super) fn set_stream(jobs: &mut StreamConfig, names: &Names, spec: &QueueSpec) {
+    jobs.replicas = replicas(spec.replicas);
+    jobs.max_messages = spec.capacity;
+    let in_order = spec.per_key.then(|| names.all_in_order());
+    let ranked = less_urgent(names).filter(|_| spec.priorities);
+    for subject in in_order.into_iter().chain(ranked) {
+        if !jobs.subjects.contains(&subject) {
+            jobs.subjects.push(subject);
+        }
     }
-    config.filter_subject = Some(names.all_jobs(0));
-    js.update_consumer(&names.jobs, &config).map(drop)
-}
-
-/// Lets a consumer hand out all jobs again, if the queue has got no priorities.
-pub(super) fn free_consumer(
-    js: &JetStream,
-    names: &Names,
-    workers: &Consumer,
-) -> Result<(), Error> {
-    if has_priorities(&js.stream_info(&names.jobs)?.config, names) {
-        return Ok(());
-    }
-    let config = ConsumerConfig { filter_subject: None, ..workers.info()?.config };
-    js.update_consumer(&names.jobs, &config).map(drop)
-}
-
-/// Changes the lease of a consumer, and of the first one the limit.
-pub(super) fn update_consumer(
-    js: &JetStream,
-    names: &Names,
-    workers: &Consumer,
-    changes: &Changes,
-) -> Result<(), Error> {
-    let config = workers.info()?.config;
-    let mut wanted = config.clone();
-    wanted.ack_wait = changes.lease.or(wanted.ack_wait);
-    if let Some(limit) = changes.limit
-        && workers.name() == names::workers(0)
-    {
-        wanted.max_ack_pending = Some(max_ack_pending(limit));
-    }
-    if wanted == config {
-        return Ok(());
-    }
-    js.update_consumer(&names.jobs, &wanted).map(drop)
 }
 
 /// Opens a store of results, and gives it other settings if it has others.
@@ -329,6 +297,27 @@ pub(super) fn results(js: &JetStream, spec: &ResultsSpec) -> io::Result<Bucket> 
     if let Some(servers) = spec.replicas {
         wanted.replicas = replicas(servers);
     }
-    update_stream(js, &there, &wanted, &about)?;
+    update_bucket(js, &there, &wanted, &about)?;
     js.bucket(&name).map_err(failed)
+}
+
+fn update_bucket(
+    js: &JetStream,
+    config: &StreamConfig,
+    wanted: &StreamConfig,
+    about: &str,
+) -> io::Result<()> {
+    if wanted == config {
+        return Ok(());
+    }
+    match js.update_stream(wanted) {
+        Ok(_) => Ok(()),
+        // A leader is being elected, or there is no room.
+        Err(error) if is_passing(&error) || is_full(&error) => Err(failed(error)),
+        Err(error) if error.kind() == ErrorKind::JetStream => {
+            let text = format!("{about}: the servers refuse the settings: {error}");
+            Err(io::Error::new(io::ErrorKind::InvalidInput, text))
+        }
+        Err(error) => Err(failed(error)),
+    }
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use ecru_nats::jetstream::{Consumer, ConsumerConfig, Delivery, JetStream};
 use ecru_nats::{Client, Error, Message, Request};
 
-use super::failure::{OTHER_SEQUENCE, failed};
+use super::failure::{NO_CONSUMER, OTHER_SEQUENCE, failed};
 use super::names::{EXPECTED, LIFETIME, Names, PERMITS};
 use super::open;
 use crate::engine::QueueSpec;
@@ -62,8 +62,15 @@ pub(super) fn provide(js: &JetStream, names: &Names, spec: &QueueSpec) -> io::Re
         max_ack_pending: Some(-1),
         ..ConsumerConfig::new(PERMITS)
     };
-    open::create_consumer(js, &names.attempts, &config)?;
-    let info = consumer(js, names)?.info().map_err(failed)?;
+    let permits = consumer(js, names)?;
+    let info = match permits.info() {
+        Err(error) if error.code() == Some(NO_CONSUMER) => {
+            open::create_consumer(js, &names.attempts, &config).map_err(failed)?;
+            permits.info()
+        }
+        info => info,
+    };
+    let info = info.map_err(failed)?;
     // None of them is ever settled.
     let there = info.num_pending.saturating_add(info.num_ack_pending);
     match usize::try_from(there).unwrap_or(usize::MAX) {
@@ -71,6 +78,19 @@ pub(super) fn provide(js: &JetStream, names: &Names, spec: &QueueSpec) -> io::Re
         there if there > limit => remove(js, names, limit),
         _ => Ok(()),
     }
+}
+
+/// Changes for how long the places of the limit are lent.
+pub(super) fn update_lease(js: &JetStream, names: &Names, spec: &QueueSpec) -> io::Result<()> {
+    if spec.limit.is_none() || !spec.priorities {
+        return Ok(());
+    }
+    let mut config = consumer(js, names)?.info().map_err(failed)?.config;
+    if config.ack_wait == Some(spec.lease) {
+        return Ok(());
+    }
+    config.ack_wait = Some(spec.lease);
+    js.update_consumer(&names.attempts, &config).map(drop).map_err(failed)
 }
 
 pub(super) fn consumer(js: &JetStream, names: &Names) -> io::Result<Consumer> {

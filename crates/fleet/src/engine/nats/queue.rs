@@ -5,16 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use ecru::Cancelled;
 use ecru_nats::Subscription;
 use ecru_nats::jetstream::{Consumer, ConsumerInfo, JetStream};
 
 use super::attempts::Records;
 use super::failure::{begun, failed, no_item, repeated};
 use super::lease::Stream;
-use super::names::Names;
+use super::names::{Names, SETTINGS};
+use super::open::{self, Opened};
 use super::pull::NatsPull;
 use super::workers::Workers;
-use super::{Attendant, changes, dead, open, progress, rate, send};
+use super::{Attendant, apply, changes, dead, progress, rate, send, settings};
 use crate::engine::{
     Announced, Announcements, BoxSource, Changes, Counts, Dead, EngineQueue, PRIORITIES, Pull,
     QueueSpec, Sending, Terms, priorities,
@@ -23,12 +25,6 @@ use crate::progress::Progress;
 
 /// How long an announcement may wait until there is room to send it.
 const TELLING: Duration = Duration::from_secs(1);
-
-/// What is announced instead of an id if the settings change. No id has this character.
-const SETTINGS: &str = "*";
-
-/// How long those that take jobs have, at most, to renew their leases before these become shorter.
-const NOTICE: Duration = Duration::from_millis(250);
 
 pub(super) struct NatsQueue {
     js: JetStream,
@@ -47,12 +43,22 @@ impl NatsQueue {
         settings: &Changes,
     ) -> io::Result<NatsQueue> {
         let names = Names::new(name);
-        let rate = settings.rate.flatten().filter(|_| open::is_new(js, &names));
-        open::queue(js, &names, settings)?;
-        if let Some(rate) = rate {
+        let Opened { mut found, is_new, is_torn } = open::queue(js, &names, settings)?;
+        if let Some(rate) = settings.rate.flatten().filter(|_| is_new) {
             rate::create(js, &names, rate)?;
         }
-        let workers = Workers::new(js, &names)?;
+        if is_torn || !found.is_in_force() {
+            // A process has ended while it changed settings, or still does it.
+            match settings::settle(js, &names) {
+                Ok(settled) => found = settled,
+                Err(error) if Cancelled::find(&error).is_some() => return Err(error),
+                // Not all jobs would be handed out.
+                Err(error) if is_torn => return Err(error),
+                // The queue serves with the settings that the parts have.
+                Err(_) => {}
+            }
+        }
+        let workers = Workers::new(js, &names, &found)?;
         workers.provide_permits()?;
         let records = Arc::new(Records::new(js, &names, workers.lease()));
         let js = js.clone();
@@ -74,11 +80,6 @@ impl NatsQueue {
             }
         }
         Ok(false)
-    }
-
-    fn announce_lease(&self, lease: Duration) -> io::Result<()> {
-        let text = format!("{SETTINGS} {}", lease.as_nanos());
-        self.js.client().publish(&self.names.cancellations(), text).map_err(failed)
     }
 }
 
@@ -120,44 +121,15 @@ impl EngineQueue for NatsQueue {
 
     fn update(&self, changes: &Changes) -> io::Result<()> {
         let before = self.workers.spec()?;
-        let after = changes.apply(&before);
-        let is_restricted = after.priorities && !before.priorities;
-        if is_restricted {
-            // No other consumer may hand out what this one does.
-            let restrict =
-                |workers: &Consumer| open::restrict_consumer(&self.js, &self.names, workers);
-            self.workers.with(0, restrict)?;
-        }
-        // What may be refused comes first.
-        if let Err(error) = open::update_streams(&self.js, &self.names, changes) {
-            if is_restricted {
-                // Another process may have put the jobs of keys in order meanwhile, which are handed
-                // out by this consumer, too.
-                let free = |workers: &Consumer| open::free_consumer(&self.js, &self.names, workers);
-                let _ = ecru::shield(|| self.workers.with(0, free));
-            }
-            return Err(error);
-        }
+        let changed = settings::change(&self.js, &self.names, changes)?;
         if let Some(rate) = changes.rate {
             rate::set(&self.js, &self.names, rate)?;
         }
-        if after.lease < before.lease {
-            // The server measures the leases that are held by the new one, too.
-            self.announce_lease(after.lease)?;
-            ecru::sleep(NOTICE.min(after.lease / 3))?;
-        }
-        let spec = self.workers.spec()?;
-        if spec.priorities {
-            open::consumers(&self.js, &self.names, &spec)?;
-        }
-        let update =
-            |workers: &Consumer| open::update_consumer(&self.js, &self.names, workers, changes);
-        self.workers.with_each(update)?;
         let found = self.workers.spec()?;
-        changes::note(&self.js, &self.names, self.records.journal.name(), &before, &found);
-        self.workers.provide_permits()?;
-        self.workers.update_permits(changes)?;
-        self.announce_lease(after.lease)
+        let (mut old, mut new) = changed.unwrap_or_else(|| (found.clone(), found.clone()));
+        (old.rate, new.rate) = (before.rate, changes.rate.unwrap_or(before.rate));
+        changes::note(&self.js, &self.names, self.records.journal.name(), &old, &new);
+        apply::announce(&self.js, &self.names, found.lease)
     }
 
     fn announcements(&self) -> io::Result<Box<dyn Announcements>> {

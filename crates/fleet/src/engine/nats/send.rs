@@ -12,6 +12,7 @@ use super::failure::{
     UNFINISHED, failed, is_passing, limit,
 };
 use super::names::{AFTER, EXPECTED, EXPECTED_OF, MESSAGE_ID, Names, TRACE};
+use super::settings;
 use crate::engine::{BoxSource, Sending, Terms};
 
 /// What a message has beside its payload, at most: the headers of a dead job without its reason.
@@ -108,6 +109,8 @@ pub(super) fn all(
         let mut config = js.stream_info(&names.jobs).map_err(failed)?.config;
         config.allow_batches = true;
         js.update_stream(&config).map_err(failed)?;
+        // Another process may have changed settings meanwhile, which this has undone.
+        settings::mend(js, names)?;
         answer = js.publish_batch(&messages);
     }
     let error = match answer {

@@ -5,15 +5,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ecru::Source;
 use ecru::source::WaitList;
+use ecru::{Cancelled, Source};
 use ecru_nats::Error;
-use ecru_nats::jetstream::{Consumer, JetStream};
+use ecru_nats::jetstream::{Consumer, ConsumerConfig, JetStream, StreamConfig};
 
-use super::failure::{NO_CONSUMER, failed};
+use super::failure::{NO_CONSUMER, failed, is_overlap};
 use super::names::{self, Names};
-use super::{open, permits};
-use crate::engine::{Changes, QueueSpec, priorities};
+use super::settings::{self, Found, Mark};
+use super::{open, permits, rate};
+use crate::engine::{QueueSpec, priorities};
 
 /// The consumers of a queue: one, or one for each priority. If another program has deleted one, it
 /// is created again with the settings that were in force when this program looked last.
@@ -25,9 +26,27 @@ struct Parts {
     names: Names,
     consumers: Vec<Consumer>,
     spec: Mutex<QueueSpec>,
+    /// The marks of the two parts that have the settings, as they were seen last.
+    marks: Mutex<Marks>,
     /// Grows when the settings have changed.
     version: AtomicU64,
     list: WaitList,
+}
+
+/// The marks of the stream of the jobs and of the consumer: see [`settings`](super::settings).
+#[derive(Clone, Default, PartialEq, Eq)]
+struct Marks {
+    jobs: Mark,
+    workers: Mark,
+    /// The latest one of all that were seen.
+    latest: Mark,
+}
+
+impl Marks {
+    /// Returns whether a part was stored from an earlier record than the other one, or than before.
+    fn are_torn(&self) -> bool {
+        self.jobs != self.workers || self.jobs.is_behind(&self.latest)
+    }
 }
 
 /// Ready when the settings have changed, or when jobs may have priorities.
@@ -55,13 +74,13 @@ impl Source for Changed<'_> {
 
 impl Parts {
     fn spec(&self) -> MutexGuard<'_, QueueSpec> {
-        self.spec.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.spec)
     }
 }
 
 impl Workers {
     /// Returns the consumers of a queue that was opened.
-    pub(super) fn new(js: &JetStream, names: &Names) -> io::Result<Workers> {
+    pub(super) fn new(js: &JetStream, names: &Names, found: &Found) -> io::Result<Workers> {
         let consumer = |priority| js.consumer(&names.jobs, &names::workers(priority));
         let consumers = priorities().map(consumer).collect::<Result<_, _>>().map_err(failed)?;
         let workers = Workers(Arc::new(Parts {
@@ -69,10 +88,14 @@ impl Workers {
             names: names.clone(),
             consumers,
             spec: Mutex::default(),
+            marks: Mutex::default(),
             version: AtomicU64::new(0),
             list: WaitList::new(),
         }));
-        workers.spec()?;
+        locked(&workers.0.marks).latest = found.record.mark.clone();
+        if let Some(config) = &found.workers {
+            workers.note(&found.jobs, config)?;
+        }
         Ok(workers)
     }
 
@@ -91,19 +114,6 @@ impl Workers {
         let Parts { js, names, .. } = &*self.0;
         let spec = self.0.spec().clone();
         permits::provide(js, names, &spec)
-    }
-
-    /// Changes for how long the places of the limit are lent.
-    pub(super) fn update_permits(&self, changes: &Changes) -> io::Result<()> {
-        let Parts { js, names, .. } = &*self.0;
-        let spec = self.0.spec().clone();
-        if spec.limit.is_none() || !spec.priorities || changes.lease.is_none() {
-            return Ok(());
-        }
-        let consumer = self.permits()?;
-        let mut config = consumer.info().map_err(failed)?.config;
-        config.ack_wait = changes.lease;
-        js.update_consumer(&names.attempts, &config).map(drop).map_err(failed)
     }
 
     /// Returns the priorities that jobs have.
@@ -137,7 +147,12 @@ impl Workers {
     pub(super) fn create(&self) -> io::Result<()> {
         let Parts { js, names, .. } = &*self.0;
         let spec = self.0.spec().clone();
-        open::consumers(js, names, &spec)?;
+        let mark = locked(&self.0.marks).workers.clone();
+        match open::consumers(js, names, &spec, &mark) {
+            // Other settings are in force by now, or are torn.
+            Err(error) if is_overlap(&error) => drop(settings::settle(js, names)?),
+            created => created.map_err(failed)?,
+        }
         permits::provide(js, names, &spec)
     }
 
@@ -167,10 +182,49 @@ impl Workers {
     }
 
     /// Returns the settings that are in force, and notes them.
+    ///
+    /// If the two parts that have them were stored from different records, or from one that is not
+    /// the latest, and were so when this was called before, the process that was about to store
+    /// them has perhaps ended. Then this one does it, if it may.
     pub(super) fn spec(&self) -> io::Result<QueueSpec> {
-        let Parts { js, names, version, list, .. } = &*self.0;
+        let Parts { js, names, marks, .. } = &*self.0;
+        let before = locked(marks).clone();
+        let found = self.read()?;
+        let after = locked(marks).clone();
+        if !after.are_torn() || after != before {
+            return Ok(found);
+        }
+        match settings::mend(js, names) {
+            Err(error) if Cancelled::find(&error).is_some() => Err(error),
+            Err(_) => Ok(found),
+            Ok(mended) => {
+                locked(marks).latest = mended.record.mark;
+                self.read()
+            }
+        }
+    }
+
+    fn read(&self) -> io::Result<QueueSpec> {
+        let Parts { js, names, .. } = &*self.0;
         let workers = self.with(0, Consumer::info)?.config;
-        let found = open::spec(js, names, &workers)?;
+        let jobs = js.stream_info(&names.jobs).map_err(failed)?.config;
+        self.note(&jobs, &workers)
+    }
+
+    /// Notes the settings that are in force.
+    fn note(&self, jobs: &StreamConfig, workers: &ConsumerConfig) -> io::Result<QueueSpec> {
+        let Parts { js, names, version, list, marks, .. } = &*self.0;
+        let rate = rate::current(js, names)?;
+        let found = QueueSpec { rate, ..open::in_force(names, jobs, Some(workers)) };
+        let (jobs, workers) = (Mark::of_stream(jobs), Mark::of_consumer(workers));
+        let mut marks = locked(marks);
+        for mark in [&jobs, &workers] {
+            if marks.latest.is_before(mark) {
+                marks.latest = mark.clone();
+            }
+        }
+        (marks.jobs, marks.workers) = (jobs, workers);
+        drop(marks);
         let old = std::mem::replace(&mut *self.0.spec(), found.clone());
         if old != found {
             version.fetch_add(1, Ordering::AcqRel);
@@ -178,4 +232,9 @@ impl Workers {
         }
         Ok(found)
     }
+}
+
+/// Locks state that no panic leaves half-changed.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

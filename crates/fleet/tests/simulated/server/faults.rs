@@ -44,11 +44,15 @@ pub(crate) enum Answer {
     Lost,
 }
 
+/// For how long a request is held back, by its operation.
+type Delay = dyn FnMut(&str) -> Option<Duration> + Send;
+
 /// The decisions of a test.
 pub(super) struct Faults {
     pub(super) answer: Box<dyn FnMut(&Question<'_>) -> Answer + Send>,
     pub(super) repeat: Box<dyn FnMut(&str) -> bool + Send>,
     pub(super) has_no_room: Box<dyn FnMut(&str) -> bool + Send>,
+    pub(super) delay: Box<Delay>,
 }
 
 impl Default for Faults {
@@ -57,6 +61,7 @@ impl Default for Faults {
             answer: Box::new(|_| Answer::Sent),
             repeat: Box::new(|_| false),
             has_no_room: Box::new(|_| false),
+            delay: Box::new(|_| None),
         }
     }
 }

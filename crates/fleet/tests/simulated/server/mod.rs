@@ -23,6 +23,7 @@ mod stream;
 mod wire;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ecru::sim::{self, Host};
 
@@ -88,6 +89,18 @@ impl Broker {
     /// Decides from now on which messages are refused because there is no room, by their subjects.
     pub(crate) fn full(&self, has_no_room: impl FnMut(&str) -> bool + Send + 'static) {
         self.shared.state().faults.has_no_room = Box::new(has_no_room);
+    }
+
+    /// Decides from now on which requests of JetStream are handled later, by their operations, for
+    /// instance `STREAM.UPDATE.fleet-jobs-q_mill`. Those that come meanwhile overtake them, and the
+    /// client may be gone by then.
+    pub(crate) fn delay(&self, delay: impl FnMut(&str) -> Option<Duration> + Send + 'static) {
+        self.shared.state().faults.delay = Box::new(delay);
+    }
+
+    /// Returns how many requests of JetStream are to be handled later.
+    pub(crate) fn delayed(&self) -> usize {
+        self.shared.state().delayed.len()
     }
 
     /// Returns how often messages with this subject were handed out.

@@ -19,6 +19,8 @@ pub(super) struct State {
     pub(super) streams: BTreeMap<String, Stream>,
     /// Confirmations that are held back, by the time at which they are sent.
     later: BTreeMap<(Instant, u64), Message>,
+    /// Requests that are handled later, by the time.
+    pub(super) delayed: BTreeMap<(Instant, u64), Message>,
     /// When something is due next.
     pub(super) due: Option<Instant>,
     pub(super) faults: Faults,
@@ -98,6 +100,11 @@ impl State {
     /// Handles what a client has published.
     pub(super) fn publish(&mut self, message: Message, now: Instant) {
         if let Some(operation) = message.subject.strip_prefix("$JS.API.") {
+            if let Some(pause) = (self.faults.delay)(operation) {
+                self.last += 1;
+                self.delayed.insert((now + pause, self.last), message);
+                return;
+            }
             if !api::handle(self, operation, &message, now) {
                 self.no_responders(&message);
             }
@@ -173,13 +180,19 @@ impl State {
             let message = first.remove();
             self.send(&message.subject, &message);
         }
+        while let Some(first) = self.delayed.first_entry().filter(|first| first.key().0 <= now) {
+            let message = first.remove();
+            let operation = message.subject.strip_prefix("$JS.API.").expect("it is a request");
+            api::handle(self, operation, &message, now);
+        }
         // A stream sends messages by the rest of the state.
         let mut streams = std::mem::take(&mut self.streams);
         for (name, stream) in &mut streams {
             stream.advance(name, self, now);
         }
         let dues = streams.values().filter_map(Stream::due);
-        let due = dues.chain(self.later.keys().map(|(due, _)| *due)).min();
+        let later = self.later.keys().chain(self.delayed.keys());
+        let due = dues.chain(later.map(|(due, _)| *due)).min();
         self.streams = streams;
         let is_earlier = due.is_some_and(|due| self.due.is_none_or(|known| due < known));
         self.due = due;
