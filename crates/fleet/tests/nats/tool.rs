@@ -85,7 +85,7 @@ fn fleet_350_doctor_on_one_server() {
         finds(&text, "ok", "stream", "jobs of the queue mill: 1 of 1 replicas");
         finds(&text, "ok", "stream", "dead jobs of the queue mill");
         finds(&text, "ok", "stream", "attempts of the queue mill");
-        finds(&text, "ok", "permissions", "47 tries");
+        finds(&text, "ok", "permissions", "48 tries");
         finds(&text, "ok", "limits", "jobs of 1047552 bytes");
         assert!(text.ends_with("12 checks, 2 warnings, 0 failed\n"), "{text}");
         let system = format!("nats://admin:hush@{}", server.address());
@@ -259,7 +259,7 @@ fn fleet_353_doctor_on_permissions() {
             })?;
             let (code, text) = examine("all");
             assert_eq!(code, 1, "{text}");
-            finds(&text, "ok", "permissions", "47 tries");
+            finds(&text, "ok", "permissions", "48 tries");
             let (code, text) = examine("reader");
             assert_eq!(code, 2, "{text}");
             finds(&text, "FAILED", "permissions", "may not store results");
@@ -361,6 +361,37 @@ fn fleet_382_doctor_on_settings_that_processes_disagree_about() {
             let process = format!("-{}-", std::process::id());
             finds(&text, "warning", "settings", &process);
             assert!(!text.contains("the limit is changed"), "{text}");
+            Ok::<(), io::Error>(())
+        })
+    })
+    .unwrap();
+}
+
+/// - given: a queue whose settings were changed, and a program that stores earlier ones of its
+///   consumer
+/// - when: the doctor looks, and again after a process has opened the queue
+/// - then: it warns that the change is not finished, and then it does not
+#[test]
+fn fleet_388_doctor_on_a_change_that_is_not_finished_slow() {
+    let Some(server) = Server::start("") else { return };
+    ecru::run(|| {
+        ecru::scope(|s| {
+            let fleet = Fleet::connect(s, &server.url())?;
+            fleet.on_warning(|_| {});
+            fleet.queue::<u32>("mill").limit(3).open()?;
+            let js = Client::connect(s, &server.url())?.jetstream();
+            let early = js.consumer("fleet-jobs-q_mill", "workers")?.info()?.config;
+            fleet.queue::<u32>("mill").limit(4).open()?;
+            let (_, text) = doctor(&server.url(), &[]);
+            assert!(!text.contains("not finished"), "{text}");
+            js.update_consumer("fleet-jobs-q_mill", &early)?;
+            let (code, text) = doctor(&server.url(), &[]);
+            assert_eq!(code, 1, "{text}");
+            let words = "the queue mill: a change of its settings is not finished";
+            finds(&text, "warning", "settings", words);
+            fleet.queue::<u32>("mill").open()?;
+            let (_, text) = doctor(&server.url(), &[]);
+            finds(&text, "ok", "stream", "jobs of the queue mill");
             Ok::<(), io::Error>(())
         })
     })

@@ -60,6 +60,11 @@ pub(crate) fn progress(queue: &str, token: &str) -> String {
     format!("fleet.attempts.{queue}.=progress.{token}")
 }
 
+/// Returns the subject of what a queue's settings should be.
+pub(crate) fn record(queue: &str) -> String {
+    format!("fleet.attempts.{queue}.=settings.record")
+}
+
 /// Returns the subject of the last changes of a queue's settings.
 pub(crate) fn changes(queue: &str) -> String {
     format!("fleet.attempts.{queue}.=settings.changes")

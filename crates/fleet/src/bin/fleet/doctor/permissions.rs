@@ -104,6 +104,7 @@ fn tries(queue: &str) -> Vec<Try> {
         one("open queues", format!("$JS.API.STREAM.INFO.{jobs}"), ""),
         one("open functions", format!("$JS.API.STREAM.CREATE.{results}"), OTHER),
         one("change settings", format!("$JS.API.STREAM.UPDATE.{jobs}"), OTHER),
+        one("change settings", format!("fleet.attempts.{queue}.=settings.record"), ""),
         one("read results", format!("$JS.API.STREAM.MSG.GET.{results}"), FIRST),
         one("watch results", format!("$JS.API.CONSUMER.CREATE.{results}.watch-0"), "{}"),
         one("watch results", format!("$JS.API.CONSUMER.INFO.{results}.watch-0"), ""),

@@ -38,7 +38,9 @@ pub(super) fn check(asking: &Asking, servers: usize, report: &mut Report) -> io:
         let mut healthy = stored(stream, part, &what, servers, report);
         if part == Part::Jobs {
             let (kind, name) = names::kind(queue);
-            healthy &= settings::check(&js, queue, &format!("the {kind} {name}"), report)?;
+            let about = format!("the {kind} {name}");
+            healthy &= settings::check(&js, queue, &about, report)?;
+            healthy &= settings::finished(&js, queue, &about, report)?;
             for priority in 0..names::priorities(&stream.config) {
                 consumer(&js, queue, priority, stream, &what, report)?;
             }
