@@ -32,7 +32,7 @@ pub(crate) enum Line {
     /// The send has returned `Ok`.
     Sent { job: String },
     /// A worker begins with a job.
-    Begun { handout: Handout },
+    Begun { handout: Handout, at: u64 },
     /// The work is done, and not acknowledged yet.
     Worked { handout: Handout, pid: u32 },
     /// The acknowledgement was confirmed.

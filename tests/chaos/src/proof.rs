@@ -94,7 +94,10 @@ impl fmt::Display for Clause {
             Clause::Fence => {
                 "no two holders have one fence, but for killed brokers and deleted consumers"
             }
-            Clause::Afterwards => "no process that started after a job was done gets it",
+            Clause::Afterwards => {
+                "no process that started after a job was done gets it, but for killed brokers and \
+                 deleted consumers"
+            }
             Clause::Settled => "one attempt at a job is told that it has settled it",
             Clause::Extra => "each extra run has a reason that was observed",
         })
@@ -131,6 +134,9 @@ pub(crate) struct Counts {
     pub(crate) repeated: usize,
     /// Jobs that several attempts have settled, while the brokers could not know better.
     pub(crate) twice: usize,
+    /// Jobs that came again although they were done, because brokers that were killed, or whose
+    /// consumer was deleted, had forgotten what they had confirmed.
+    pub(crate) forgotten: usize,
     pub(crate) poison: usize,
     pub(crate) results: usize,
 }
@@ -212,7 +218,7 @@ impl<'a> Proof<'a> {
         self.counts.poison = dead.len();
         let mut begun: BTreeMap<&str, u32> = BTreeMap::new();
         for line in self.lines() {
-            if let Line::Begun { handout } = line {
+            if let Line::Begun { handout, .. } = line {
                 *begun.entry(&handout.job).or_default() += 1;
             }
         }
@@ -268,7 +274,7 @@ impl<'a> Proof<'a> {
             let is_of_window = |handout: &Handout| !is_neighbour(&handout.job);
             for line in &process.lines {
                 match line {
-                    Line::Begun { handout } if !is_poison(&handout.job) => {
+                    Line::Begun { handout, .. } if !is_poison(&handout.job) => {
                         begun.insert(handout);
                     }
                     Line::Done { handout, .. }
@@ -299,7 +305,7 @@ impl<'a> Proof<'a> {
     fn fences(&mut self) {
         let mut holders: BTreeMap<&Handout, usize> = BTreeMap::new();
         for line in self.lines() {
-            if let Line::Begun { handout } = line {
+            if let Line::Begun { handout, .. } = line {
                 *holders.entry(handout).or_default() += 1;
             }
         }
@@ -325,13 +331,24 @@ impl<'a> Proof<'a> {
         for process in &self.evidence.processes {
             let Some(Line::Start { at: start, .. }) = process.lines.first() else { continue };
             for line in &process.lines {
-                let Line::Begun { handout } = line else { continue };
-                let done = done.get(&(&*handout.job, handout.sequence));
-                self.require(Clause::Afterwards, done.is_none_or(|done| start <= done), || {
+                let Line::Begun { handout, at: begun } = line else { continue };
+                let Some(done) = done.get(&(&*handout.job, handout.sequence)) else { continue };
+                if start <= done {
+                    continue;
+                }
+                let is_blind = self.is_blind(*done, *begun);
+                self.counts.forgotten += usize::from(is_blind);
+                self.require(Clause::Afterwards, is_blind, || {
                     format!("{handout:?} was handed to a process that started after it was done")
                 });
             }
         }
+    }
+
+    /// Returns whether there was a time in between in which brokers may have forgotten what they
+    /// had confirmed.
+    fn is_blind(&self, first: u64, last: u64) -> bool {
+        self.evidence.blind.iter().any(|(from, to)| *from <= last && first <= *to)
     }
 
     /// Of all attempts at a job one is told by `done` that it has settled it.
@@ -345,8 +362,7 @@ impl<'a> Proof<'a> {
         for ((job, sequence), times) in done.iter().filter(|(_, times)| times.len() > 1) {
             let first = times.iter().min().copied().unwrap_or(0);
             let last = times.iter().max().copied().unwrap_or(0);
-            let is_blind =
-                self.evidence.blind.iter().any(|(from, to)| *from <= last && first <= *to);
+            let is_blind = self.is_blind(first, last);
             self.counts.twice += usize::from(is_blind);
             self.require(Clause::Settled, is_blind, || {
                 format!("{job} with the number {sequence} was settled at {times:?}")
@@ -359,7 +375,7 @@ impl<'a> Proof<'a> {
         let mut begun: BTreeMap<&str, usize> = BTreeMap::new();
         for line in self.lines() {
             match line {
-                Line::Begun { handout }
+                Line::Begun { handout, .. }
                     if !is_poison(&handout.job) && !is_neighbour(&handout.job) =>
                 {
                     *begun.entry(&handout.job).or_default() += 1;

@@ -9,7 +9,7 @@ fn handout(job: &str, sequence: u64, attempt: u32) -> Handout {
 }
 
 fn begun(job: &str, sequence: u64, attempt: u32) -> Line {
-    Line::Begun { handout: handout(job, sequence, attempt) }
+    Line::Begun { handout: handout(job, sequence, attempt), at: 210 }
 }
 
 /// Returns a run from its beginning to its acknowledgement.
@@ -147,6 +147,10 @@ fn a_fence_is_repeated_only_by_a_killed_broker() {
 fn a_done_job_does_not_come_again() {
     let late = with(process(End::Killed, 200, [begun("job-a", 1, 2)]));
     refused(&late, Clause::Afterwards, "job-a");
+    // A broker that was killed meanwhile may have forgotten it. One that was killed before or later
+    // had not.
+    accepted(&Evidence { blind: vec![(120, 130)], ..late.clone() });
+    refused(&Evidence { blind: vec![(0, 50), (220, 230)], ..late }, Clause::Afterwards, "job-a");
     // A process that was there already may have had it.
     accepted(&with(process(End::Killed, 50, [begun("job-a", 1, 2)])));
     // Another job of the same name is another one.

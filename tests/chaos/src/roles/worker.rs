@@ -81,7 +81,7 @@ fn handout(job: &Job<Work>) -> Handout {
 
 fn handle(journal: &Journal, job: Job<Work>) -> io::Result<()> {
     let handout = handout(&job);
-    journal.note(&Line::Begun { handout: handout.clone() })?;
+    journal.note(&Line::Begun { handout: handout.clone(), at: now() })?;
     let work = |work: &Work| {
         let time = Duration::from_millis(work.millis);
         if !work.blocks {
@@ -117,7 +117,7 @@ fn handle(journal: &Journal, job: Job<Work>) -> io::Result<()> {
 fn abort(journal: &Journal, job: &Job<Work>) -> io::Result<()> {
     // In `run`, as attempts are recorded before it calls this.
     let Err(_lost) = job.run(|_| {
-        let _ = journal.note(&Line::Begun { handout: handout(job) });
+        let _ = journal.note(&Line::Begun { handout: handout(job), at: now() });
         std::process::abort()
     });
     // The lease had ended, so nothing has begun.
@@ -126,7 +126,7 @@ fn abort(journal: &Journal, job: &Job<Work>) -> io::Result<()> {
 
 fn handle_after_acknowledging(journal: &Journal, job: Job<Work>) -> io::Result<()> {
     let (handout, millis) = (handout(&job), job.millis);
-    journal.note(&Line::Begun { handout: handout.clone() })?;
+    journal.note(&Line::Begun { handout: handout.clone(), at: now() })?;
     if job.done().is_err() {
         return journal.note(&Line::Unsure { handout });
     }
