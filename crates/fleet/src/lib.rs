@@ -124,6 +124,8 @@
 //!   has lost, but the message of the job is gone. If the other one dies or fails, the job is not
 //!   tried again.
 //! - A job that is cancelled at the moment in which it is done may be both.
+//! - Servers that are killed, or whose consumer is deleted, may forget what they have confirmed
+//!   just before. Then a job that is done comes again.
 //! - While the servers have no room for the records, attempts are not counted, and only the clock
 //!   of the holder decides whether it may settle a job.
 //! - A job that is worked on outside of [`Job::run`] is recorded soon after the program has first
