@@ -74,7 +74,7 @@ pub(crate) const fn time(row: &'static str, bound: Bound, stands_for: &'static s
 }
 
 /// Creates a goal for a row with a known cost of stacks.
-const fn floor(
+pub(crate) const fn floor(
     row: &'static str,
     metric: &'static str,
     bound: Bound,

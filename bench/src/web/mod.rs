@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use crate::goals::Bound::CostAtMost;
-use crate::goals::{ECRU, ECRU_POLL, Goal, goal, poll};
+use crate::goals::{ECRU, ECRU_POLL, Goal, floor, goal, poll};
 use crate::harness::{Contender, Metric, Row, Sample, Unit};
 use crate::member;
 use crate::rows::Id;
@@ -44,11 +44,13 @@ pub(crate) const GOALS: &[Goal] = &[
     goal("web-tls", "cpu", CostAtMost(1.05, "tokio"), "tokio-rustls"),
     goal("web-http2", "cpu", CostAtMost(1.05, "tokio"), "hyper on tokio"),
     goal("web-close", "cpu", CostAtMost(1.0, "tokio"), "axum on tokio"),
+    goal("web-direct", "cpu", CostAtMost(1.045, "tokio"), "axum on tokio, and 0.3 us"),
     goal("web-postgres", "cpu", CostAtMost(1.05, "tokio"), "axum and deadpool-postgres"),
     goal("web-health-2", "cpu", CostAtMost(1.05, "tokio"), "axum on tokio, two workers"),
     goal("web-tls-2", "cpu", CostAtMost(1.05, "tokio"), "tokio-rustls, two workers"),
     goal("web-postgres-2", "cpu", CostAtMost(1.05, "tokio"), "deadpool-postgres, two workers"),
     goal("web-crossing", "time", CostAtMost(1.2, "tokio"), "`Handle::block_on` from a thread"),
+    floor("web-block-on", "time", CostAtMost(2.5, "tokio"), "a stack waits for the future"),
     goal("web-idle", "memory", CostAtMost(1.1, "tokio"), "axum on tokio"),
     poll("web-health", "cpu", CostAtMost(1.05, "tokio"), "tokio, both on epoll"),
     poll("web-http2", "cpu", CostAtMost(1.05, "tokio"), "tokio, both on epoll"),
