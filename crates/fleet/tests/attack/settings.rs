@@ -9,7 +9,7 @@ use ecru_nats::Client;
 use ecru_nats::jetstream::{ConsumerConfig, StreamConfig};
 
 use crate::server::Server;
-use crate::support::{SECOND, real};
+use crate::support::{LONG, SECOND, real};
 
 const ROUNDS: u32 = 20;
 const LEASE: Duration = Duration::from_secs(7);
@@ -26,7 +26,8 @@ fn open_at_once(
         ecru::scope(|s| {
             let fleet = Fleet::connect(s, &server.url())?;
             fleet.on_warning(|_| {});
-            gate.wait()?;
+            // If one of them cannot connect, the others do not wait for it for ever.
+            ecru::timeout(LONG, || gate.wait())??;
             settings(number, fleet.queue::<u32>(name)).open().map(drop)
         })
     })
