@@ -176,6 +176,12 @@ pub trait Source {
     /// The predicate of a [`filter`](Source::filter) is called only inside `poll`. So a value for
     /// which other waiters wait as well may go to one of them before the future has seen it.
     ///
+    /// A future that always has an item does not keep a worker: after 128 items in one poll of a
+    /// task or of [`block_on`](crate::block_on), futures of this library are pending until the next
+    /// poll, and have called the waker. Code that takes all items that are there now polls no
+    /// futures for that. It calls [`Receiver::try_recv`](crate::channel::Receiver::try_recv) and
+    /// its like.
+    ///
     /// # Examples
     /// ```
     /// use ecru::{Source, channel};
