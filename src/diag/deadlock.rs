@@ -64,11 +64,12 @@ pub(crate) fn patience() -> Duration {
 /// Prints that all workers have been at rest for a while. Nothing else is done, because a thread
 /// outside the run may still wake a task. A worker calls this outside of any task.
 pub(crate) fn noticed() {
-    report::say(
+    report::say(format!(
         "ecru: the program seems to be stuck: every task waits, no timer or I/O is pending, and only another thread could wake one. \
-         Set ECRU_DETECT_DEADLOCK=1 to see what each task waits for; build the runtime with `detect_deadlock(false)` if this is \
-         intended",
-    );
+         `ecru dump {}` shows what each task waits for if the program was started with ECRU_INSPECT=1, and \
+         ECRU_DETECT_DEADLOCK=1 prints it; build the runtime with `detect_deadlock(false)` if this is intended",
+        std::process::id(),
+    ));
 }
 
 /// Returns the text to panic with if the run was found stuck. Resets the state for the next run.

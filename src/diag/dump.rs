@@ -162,7 +162,8 @@ fn describe_waiting(pool: &Arc<Pool>) -> (Vec<TaskInfo>, usize) {
 /// The scope of a task that cannot end meanwhile.
 fn opening_of(header: &Header) -> Option<Opening> {
     let (parent, at) = inspect::parent(header).zip(ScopeCore::opening_of(header))?;
-    Some(Opening { at, scope: header.scope.addr(), parent: Label::of(parent) })
+    let is_root = parent.scope.is_null();
+    Some(Opening { at, scope: header.scope.addr(), parent: Label::of(parent), is_root })
 }
 
 /// Returns the task that runs on a worker which has not answered.

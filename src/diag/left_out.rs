@@ -36,6 +36,11 @@ impl fmt::Display for LeftOutPlace {
 }
 
 impl LeftOut {
+    /// Returns whether no task is left out.
+    pub(super) fn is_empty(&self) -> bool {
+        self.uncounted == 0 && self.unlisted == 0 && self.places.is_empty()
+    }
+
     /// Adds the tasks that a worker has left out.
     pub(super) fn add(&mut self, places: Vec<LeftOutPlace>) {
         let mut all: HashMap<(usize, usize), LeftOutPlace> =

@@ -3,6 +3,7 @@
 //! ```text
 //! 12 tasks; worker 1 is busy with a task ..      what there is
 //! worker 1: the thread sleeps: use `ecru::sleep` what a busy worker does, and what to do instead
+//! their stacks: ..                               how to print the stacks of busy workers
 //! 2 tasks wait for each other:                   each cycle, if there is one
 //!   task #3, ...
 //! nothing can wake 3 tasks any more, ..:          the leaked tasks that are in no cycle
@@ -21,6 +22,7 @@ use std::time::Duration;
 use super::leak::Leak;
 use super::tree::{TaskInfo, TaskState, TaskTree};
 use super::wait::Wait;
+use super::watchdog::how_to_print_stacks;
 use crate::base::hash::HashMap;
 
 /// Tasks at greater depths than this are not indented any further.
@@ -59,6 +61,9 @@ impl TaskTree {
             1 => f.write_str("1 task")?,
             count => write!(f, "{count} tasks")?,
         }
+        if !self.busy_workers().is_empty() {
+            f.write_str(", and those of busy workers, which cannot be asked")?;
+        }
         let (started, unstarted, unlisted) = self.left_out_parts();
         if started > 0 {
             write!(f, ", and {started} more that are not listed")?;
@@ -72,12 +77,14 @@ impl TaskTree {
         for &worker in self.busy_workers() {
             write!(f, "; worker {worker} is busy")?;
             if let Some(task) = self.busy_task(worker) {
-                write!(f, " with {task},")?;
+                write!(f, " with {task}")?;
             }
-            f.write_str(" and did not say what its tasks do")?;
         }
         for (worker, advice) in self.busy_workers().iter().zip(self.advice()) {
             write!(f, "\nworker {worker}: {advice}")?;
+        }
+        if !self.busy_workers().is_empty() {
+            write!(f, "\ntheir stacks: {}", how_to_print_stacks())?;
         }
         Ok(())
     }

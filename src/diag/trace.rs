@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use crate::base::simulated;
 
-/// The stack trace of a parked task: its calls, innermost first. The calls of this library by which
-/// the task waits and by which it was started are left out.
+/// The stack trace of a parked task: its calls, innermost first. The first one is the call of this
+/// library in which the task waits. What that calls, and what calls the task's function, is left out.
 ///
 /// Names and lines are looked up when the trace is printed, which takes a while the first time. A
 /// release build has no line tables unless its profile says `debug = "line-tables-only"`. Without
@@ -146,6 +146,14 @@ fn trim(frames: &mut Vec<String>) {
     while frames.len() > 1 && frames.last().is_some_and(|frame| is_plumbing(frame)) {
         frames.pop();
     }
+    // Of the calls of this library inside of the program's, the outermost one has a name that the
+    // program knows.
+    let is_inside = |frame: &&String| is_own(frame, "") || is_plumbing(frame);
+    let inside = frames.iter().take_while(is_inside).count();
+    if inside < frames.len() {
+        let called = frames[..inside].iter().rposition(|frame| is_own(frame, ""));
+        frames.drain(..called.unwrap_or(0));
+    }
 }
 
 /// Returns whether a frame's code is in a given file or folder of this library. Without debug
@@ -181,9 +189,16 @@ fn is_plumbing(frame: &str) -> bool {
         || ["/std/src/panic", "/core/src/panic", "/core/src/ops/function.rs", "/alloc/src/boxed.rs"]
             .iter()
             .any(|place| frame.contains(place))
-        || ["std::panic", "core::panic", "core::ops::function", "<core::panic", "<alloc::boxed"]
-            .iter()
-            .any(|name| frame.starts_with(name))
+        || [
+            "std::panic",
+            "core::panic",
+            "core::ops::function",
+            "core::option",
+            "<core::panic",
+            "<alloc::boxed",
+        ]
+        .iter()
+        .any(|name| frame.starts_with(name))
 }
 
 impl fmt::Display for StackTrace {
@@ -286,6 +301,26 @@ mod tests {
         trim(&mut frames);
         assert_eq!(frames.len(), 2, "{frames:?}");
         assert!(frames[0].starts_with("sleep") && frames[1].starts_with("program::wait"));
+    }
+
+    #[test]
+    fn what_a_call_of_this_library_calls_is_left_out() {
+        let frame = |name: &str, file: &str| format!("{name}\nat {OWN}/{file}:1:1");
+        let mut frames = vec![
+            frame("lock_slowly", "sync/mutex.rs"),
+            frame("ecru::sync::mutex::Mutex<T>::lock", "sync/mutex.rs"),
+            String::from("program::pay\nat /program/src/main.rs:1:1"),
+            frame("ecru::scope::scoped::scope", "scope/scoped.rs"),
+            String::from("program::main\nat /program/src/main.rs:9:1"),
+            String::from(
+                "core::option::Option<T>::map\nat /rustc/0/library/core/src/option.rs:1:1",
+            ),
+        ];
+        trim(&mut frames);
+        let names = frames.iter().map(|frame| frame.split('\n').next().unwrap());
+        let left = ["Mutex<T>::lock", "pay", "scope", "main"];
+        assert!(names.zip(left).all(|(name, end)| name.ends_with(end)), "{frames:?}");
+        assert_eq!(frames.len(), 4, "{frames:?}");
     }
 
     #[test]

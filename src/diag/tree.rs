@@ -1,5 +1,7 @@
 //! The result of a dump: tasks below the scopes that they belong to.
 
+mod arrange;
+
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
@@ -10,7 +12,6 @@ use super::left_out::{LeftOut, LeftOutPlace};
 use super::trace::StackTrace;
 use super::wait::Wait;
 use super::watchdog::Advice;
-use crate::base::hash::HashMap;
 #[cfg(feature = "sim")]
 use crate::base::simulated;
 use crate::task::{Header, SeenTask, TaskId};
@@ -145,6 +146,8 @@ pub(super) struct Opening {
     /// Distinguishes the tasks of one scope from those of another.
     pub(super) scope: usize,
     pub(super) parent: Label,
+    /// Whether that is the root of the run.
+    pub(super) is_root: bool,
 }
 
 impl TaskTree {
@@ -155,8 +158,10 @@ impl TaskTree {
         mut left_out: LeftOut,
     ) -> TaskTree {
         let advice = busy.iter().map(|(_, _, advice)| *advice).collect();
-        let (busy, busy_with) = busy.into_iter().map(|(busy, with, _)| (busy, with)).unzip();
-        let tasks = arrange(said);
+        let (busy, busy_with): (Vec<_>, Vec<_>) =
+            busy.into_iter().map(|(busy, with, _)| (busy, with)).unzip();
+        let mut tasks = arrange::arrange(said);
+        arrange::name_holders(&mut tasks, busy.is_empty() && left_out.is_empty());
         left_out.places.sort_by_key(|place| {
             (std::cmp::Reverse(place.count), place.spawned_at, place.waits_at)
         });
@@ -360,74 +365,6 @@ impl fmt::Display for BusyTask {
     }
 }
 
-/// Arranges the tasks so that each follows the task whose scope it belongs to, and tasks of one
-/// scope are together.
-fn arrange(said: Vec<TaskInfo>) -> Vec<TaskInfo> {
-    let mut known: Vec<TaskInfo> = Vec::with_capacity(said.len());
-    let mut places: HashMap<TaskId, usize> = HashMap::default();
-    for task in said {
-        match places.get(&task.id()) {
-            // The task was stolen between two answers, so both contain it. The later one is more
-            // recent. A task without a worker has got its item, and a worker, since.
-            Some(&place)
-                if known[place].worker.is_none() || !matches!(task.state, TaskState::Unstarted) =>
-            {
-                known[place] = task;
-            }
-            Some(_) => {}
-            None => {
-                places.insert(task.id(), known.len());
-                known.push(task);
-            }
-        }
-    }
-    for place in 0..known.len() {
-        let Some(parent) = known[place].opening.as_ref().map(|opening| opening.parent.clone())
-        else {
-            continue;
-        };
-        let id = known[place].id();
-        let at = *places.entry(parent.id).or_insert_with(|| {
-            known.push(TaskInfo::stub(parent));
-            known.len() - 1
-        });
-        known[at].children.push(id);
-    }
-    // The scopes of a task come in the order of their first tasks, whatever their addresses are.
-    let mut firsts: HashMap<usize, TaskId> = HashMap::default();
-    for (id, scope) in known.iter().filter_map(TaskInfo::in_scope) {
-        let first = firsts.entry(scope).or_insert(id);
-        *first = id.min(*first);
-    }
-    // Then those that have waited longest. Seconds are enough, and keep the order of the others.
-    let longest_first = |task: &TaskInfo| {
-        let lasted = task.waits_on().and_then(Wait::lasted);
-        std::cmp::Reverse(lasted.map_or(0, |lasted| lasted.as_secs()))
-    };
-    let order: HashMap<TaskId, _> = known
-        .iter()
-        .filter_map(|task| {
-            task.in_scope().map(|(id, scope)| (id, (firsts[&scope], longest_first(task))))
-        })
-        .collect();
-    let mut arranged = Vec::with_capacity(known.len());
-    let mut known: Vec<Option<TaskInfo>> = known.into_iter().map(Some).collect();
-    let is_top = |task: &Option<TaskInfo>| task.as_ref().is_some_and(|task| task.opening.is_none());
-    let mut due: Vec<(usize, usize)> = (0..known.len())
-        .rev()
-        .filter(|&place| is_top(&known[place]))
-        .map(|place| (place, 0))
-        .collect();
-    while let Some((place, depth)) = due.pop() {
-        let Some(mut task) = known[place].take() else { continue };
-        task.depth = depth;
-        task.children.sort_by_key(|child| order.get(child).copied());
-        due.extend(task.children.iter().rev().map(|child| (places[child], depth + 1)));
-        arranged.push(task);
-    }
-    arranged
-}
-
 impl TaskInfo {
     pub(super) fn new(header: &Header) -> TaskInfo {
         TaskInfo {
@@ -607,7 +544,7 @@ impl fmt::Display for TaskState {
             TaskState::Ready => f.write_str("is ready to go on"),
             TaskState::Unstarted => f.write_str("has not begun"),
             TaskState::Waiting(wait) => write!(f, "{} {wait}", wait.verb()),
-            TaskState::Unknown => f.write_str("does what its worker did not say"),
+            TaskState::Unknown => f.write_str("its state is not known, because its worker is busy"),
         }
     }
 }

@@ -33,6 +33,8 @@ pub struct Wait {
     object: Option<Arc<Object>>,
     /// The description of the object, with its holders.
     described: Option<String>,
+    /// The text about the holders, which is printed last.
+    held: String,
     holders: Vec<Holder>,
     scope: Option<(usize, u32)>,
     deadline: Option<Instant>,
@@ -132,12 +134,18 @@ impl Wait {
                 let holder =
                     |hold: &Hold| Holder { task: task::task_of(hold.identity), at: hold.at };
                 wait.holders = object.holds.iter().map(holder).collect();
-                let holders = task::describe_holders(&object);
-                wait.described = Some(format!("{}{holders}", object.text));
                 wait.object = Some(Arc::from(object));
+                wait.describe_holders(|id| format!("task {id}"));
             }
         }
         wait
+    }
+
+    /// Describes the object and its holders. `describe` describes a task.
+    pub(super) fn describe_holders(&mut self, describe: impl Fn(TaskId) -> String) {
+        let Some(object) = &self.object else { return };
+        self.held = task::describe_holders(object, describe);
+        self.described = Some(format!("{}{}", object.text, self.held));
     }
 
     pub(super) fn of(what: &'static str) -> Wait {
@@ -155,6 +163,7 @@ impl Wait {
             calls: None,
             object: None,
             described: None,
+            held: String::new(),
             holders: Vec::new(),
             scope: None,
             deadline: None,
@@ -398,8 +407,8 @@ impl fmt::Display for Wait {
             (None, Some(peer)) => write!(f, " {peer}")?,
             (None, None) => {}
         }
-        if let Some(object) = &self.described {
-            write!(f, " {object}")?;
+        if let Some(object) = &self.object {
+            write!(f, " {}", object.text)?;
         }
         if let Some((_, left)) = self.scope {
             write!(f, " ({left} left)")?;
@@ -414,12 +423,11 @@ impl fmt::Display for Wait {
         if let Some((_, place)) = self.calls.as_ref().and_then(StackTrace::called_at) {
             write!(f, ", at {place}")?;
         }
-        match self.lasted {
-            Some(lasted) if lasted >= LASTED_MIN => {
-                write!(f, ", for {:.1} s", lasted.as_secs_f64())
-            }
-            _ => Ok(()),
+        if let Some(lasted) = self.lasted.filter(|lasted| *lasted >= LASTED_MIN) {
+            write!(f, ", for {:.1} s", lasted.as_secs_f64())?;
         }
+        // The places of the holders come last, so that none is taken for the place of the wait.
+        f.write_str(&self.held)
     }
 }
 

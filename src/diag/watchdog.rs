@@ -213,15 +213,18 @@ impl Watch {
             None => write!(text, "what it runs is not known"),
         };
         let _ = write!(text, "\n  {}", Advice(activity));
-        // The thread cannot be asked, and a signal handler cannot walk a stack: see
-        // `doc/decisions/0042-stacks-of-blocked-workers.md`.
-        let _ = write!(
-            text,
-            "\n  its stack: `ecru gdb-script >ecru-gdb.py`, then `gdb -p {} -batch -x ecru-gdb.py -ex 'ecru bt running'`",
-            std::process::id(),
-        );
+        let _ = write!(text, "\n  its stack: {}", how_to_print_stacks());
         text
     }
+}
+
+/// Returns how the stacks of the running tasks are printed. Their threads cannot be asked, and a
+/// signal handler cannot walk a stack: see `doc/decisions/0042-stacks-of-blocked-workers.md`.
+pub(super) fn how_to_print_stacks() -> String {
+    format!(
+        "`ecru gdb-script >ecru-gdb.py`, then `gdb -p {} -batch -x ecru-gdb.py -ex 'ecru bt running'`",
+        std::process::id()
+    )
 }
 
 impl Ring for Watch {

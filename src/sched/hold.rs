@@ -192,7 +192,7 @@ impl Worker {
             }
             About::Fd { fd, .. } => write!(text, " (descriptor {fd})"),
             About::Object(object) => {
-                let holders = task::describe_holders(&object);
+                let holders = task::describe_holders(&object, |id| format!("task {id}"));
                 write!(text, " {}{holders}", object.text)
             }
         };

@@ -298,7 +298,8 @@ unsafe fn describe(lock: *const (), access: usize) -> (&'static str, About) {
     let holds = if holders == 0 { Vec::new() } else { raw.tag.holds() };
     let needs_holders = access == Access::Write as usize || word & WRITER != 0;
     let object = Object { holds, holders: Some(holders), needs_holders, ..object };
-    ("a lock", About::Object(Box::new(object)))
+    let what = if access == Access::Write as usize { "a write lock" } else { "a read lock" };
+    (what, About::Object(Box::new(object)))
 }
 
 /// A lock around a value that allows one writer or any number of readers at a time.

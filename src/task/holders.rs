@@ -2,21 +2,22 @@
 
 use std::fmt::Write;
 
+use super::TaskId;
 use super::current::task_of;
 use crate::park::Object;
 
 /// Returns the text about the holders of an object, which follows its description. It is empty if
-/// none is noted.
-pub(crate) fn describe_holders(object: &Object) -> String {
+/// none is noted. `describe` describes a task.
+pub(crate) fn describe_holders(object: &Object, describe: impl Fn(TaskId) -> String) -> String {
     let mut text = String::new();
     for (number, hold) in object.holds.iter().enumerate() {
         let holder = task_of(hold.identity);
-        let holder = holder.map_or_else(|| "a thread".into(), |id| format!("task {id}"));
+        let holder = holder.map_or_else(|| "a thread".into(), &describe);
         // Writing to a string does not fail.
         let _ = match (hold.at, number) {
             (None, _) => write!(text, ", by {holder}"),
-            (Some(at), 0) => write!(text, ", which {holder} acquired at {at}"),
-            (Some(at), _) => write!(text, ", {holder} at {at}"),
+            (Some(at), 0) => write!(text, ", held by {holder} since {at}"),
+            (Some(at), _) => write!(text, ", {holder} since {at}"),
         };
     }
     let noted = object.holds.len();

@@ -180,10 +180,13 @@ fn run_76_dump_names_the_objects() {
             let text = wait("receiver").to_string();
             assert!(text.starts_with(&format!("a value from a channel {received}, at ")), "{text}");
             let (root, place) = (ecru::task::current().id(), format!("{}:{locked_on}:", file!()));
-            let held = format!("which task {root} acquired at {place}");
-            assert!(!cfg!(debug_assertions) || object("locker").contains(&held), "{tree}");
+            let held = format!("held by task {root} since {place}");
+            let held_last = |name| wait(name).to_string().contains(&format!(", {held}"));
+            let is_noted = cfg!(debug_assertions);
+            assert!(!is_noted || object("locker").contains(&held) && held_last("locker"), "{tree}");
             assert!(object("writer").contains(", 2 readers have it)"), "{tree}");
-            assert!(!cfg!(debug_assertions) || object("writer").contains(&held), "{tree}");
+            assert_eq!(wait("writer").what(), "a write lock");
+            assert!(!is_noted || object("writer").contains(&held) && held_last("writer"), "{tree}");
             let peer = listener.local_addr().unwrap().to_string();
             assert_eq!(wait("reader").peer(), Some(&*peer));
             assert!(wait("reader").to_string().contains(&peer));
@@ -192,7 +195,7 @@ fn run_76_dump_names_the_objects() {
             let own = client.local_addr().unwrap().to_string();
             assert!(ecru::sim::is_simulated() || wait("reader").fd_name() == Some(&*own), "{tree}");
             let id = named(&tree, "maker").id();
-            assert!(object("user").ends_with(&format!("by task {id}")), "{tree}");
+            assert!(object("user").ends_with(&format!("by task {id} 'maker'")), "{tree}");
             maker.cancel();
             drop((guard, reading));
             s.cancel();

@@ -186,7 +186,7 @@ fn run_112_a_cycle_of_locks_in_a_running_program() {
             {
                 assert!(head.contains(part), "{part}:\n{head}");
             }
-            assert_eq!(head.matches(", which task #").count(), 3, "{head}");
+            assert_eq!(head.matches(", held by task #").count(), 3, "{head}");
             assert_eq!(head.matches("explained.rs:").count(), 9, "{head}");
             let json = tree.to_json();
             assert!(json.contains("\"cycles\":[["), "{json}");
@@ -305,7 +305,7 @@ fn run_115_an_exhausted_pool() {
             assert!(tree.cycles().is_empty(), "{tree}");
             let head = head(&tree);
             assert!(head.contains("'connections'") && head.contains("0 free"), "{head}");
-            assert!(head.contains("'handler'") && head.contains("which task #"), "{head}");
+            assert!(head.contains("'handler'") && head.contains("held by task #"), "{head}");
             assert!(head.contains("explained.rs:"), "{head}");
             s.cancel();
         });

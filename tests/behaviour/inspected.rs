@@ -116,7 +116,7 @@ fn run_122_holders_are_named_where_a_runtime_is_inspected() {
             });
             until(|| line.load(SeqCst) != 0 && lock.try_lock().is_err());
             s.spawn(|| drop(lock.lock()));
-            let held = format!("acquired at {}:{}:", file!(), line.load(SeqCst));
+            let held = format!("since {}:{}:", file!(), line.load(SeqCst));
             let dump = || ecru::unblock(|| ask(&path, "ecru/1 dump\n"));
             until(|| dump().lines().any(|line| line.contains("'ledger'") && line.contains(&held)));
             task.cancel();

@@ -245,7 +245,7 @@ fn run_136_an_alarm_makes_a_dump_and_a_page_slow() {
     let (mut is_dumped, mut is_recorded) = (false, false);
     let written = format!("ecru: the last events are in {}", page.display());
     for line in lines {
-        is_dumped |= line.contains(" tasks; worker ") && line.contains("a task 'stuck' spawned at");
+        is_dumped |= line.contains("is busy with a task 'stuck' spawned at");
         is_recorded |= line.starts_with(&written);
         if is_dumped && is_recorded {
             break;

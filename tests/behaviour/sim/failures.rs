@@ -34,7 +34,8 @@ fn sim_18_deadlock() {
     for (task, other) in [(forward, backward), (backward, forward)] {
         let wait = task.waits_on().unwrap();
         assert!(text.contains(&format!("task {} '{}'", task.id(), task.name().unwrap())), "{text}");
-        let held = format!("which task {} acquired at {}", other.id(), file!());
+        let held =
+            format!("held by task {} '{}' since {}", other.id(), other.name().unwrap(), file!());
         assert!(wait.object().unwrap().contains(&held), "{text}");
     }
     // The numbers are those of this run.

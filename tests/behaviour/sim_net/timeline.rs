@@ -35,7 +35,7 @@ fn sim_380_a_tree_names_the_hosts() {
     let text = report.to_string();
     let second = text.lines().find(|line| line.contains("'second'")).expect(&text);
     assert!(second.contains("'second' on 'db', spawned at"), "{text}");
-    assert!(second.contains("which task #2 acquired at"), "{text}");
+    assert!(second.contains("held by task #2 "), "{text}");
     assert!(text.contains("task #2 'holder' on 'db', spawned at"), "{text}");
     let hosts = |is_root| {
         let tasks = tree.tasks().filter(move |task| task.is_root() == is_root);

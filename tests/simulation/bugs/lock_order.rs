@@ -29,7 +29,7 @@ fn program(form: Form) {
 #[test]
 fn lock_order_is_found() {
     // Each task waits for a lock that the other holds.
-    let parts = ["deadlock", "rent", "salary", "waits for a lock", "acquired at", "lock_order.rs"];
+    let parts = ["deadlock", "rent", "salary", "waits for a lock", "held by task", "lock_order.rs"];
     is_found(program, &parts);
 }
 
