@@ -15,6 +15,7 @@ pub(crate) fn describe_holders(object: &Object) -> String {
         // Writing to a string does not fail.
         let _ = match (hold.at, number) {
             (None, _) => write!(text, ", by {holder}"),
+            (Some(at), _) if !hold.is_noted() => write!(text, ", by {holder} at {at}"),
             (Some(at), 0) => write!(text, ", which {holder} acquired at {at}"),
             (Some(at), _) => write!(text, ", {holder} at {at}"),
         };
