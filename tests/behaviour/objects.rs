@@ -1,13 +1,17 @@
-//! What a dump says of the objects that tasks wait for: their names, and the places of their holders.
+//! What a dump says of the objects that tasks wait for: their names, the places of their holders, and
+//! which settings of a runtime make the holders known.
 
 use std::convert::Infallible;
+use std::path::PathBuf;
+use std::time::Duration;
 
 use ecru::channel;
 use ecru::diag::TaskInfo;
-use ecru::sync::{LazyLock, Once, OnceLock, Pool, SetOnce, Watch, poison};
-use ecru::{RuntimeHandle, Source, TaskTree};
+use ecru::signal::SignalKind;
+use ecru::sync::{LazyLock, Mutex, Once, OnceLock, Pool, Semaphore, SetOnce, Watch, poison};
+use ecru::{Runtime, RuntimeBuilder, RuntimeHandle, Source, TaskTree};
 
-use crate::support::{each_run, until};
+use crate::support::{HOUR, Watchdog, each_run, until};
 
 #[track_caller]
 fn named<'t>(tree: &'t TaskTree, name: &str) -> &'t TaskInfo {
@@ -166,4 +170,49 @@ fn run_151_makers_of_values_have_places() {
             drop(end);
         });
     });
+}
+
+/// - given: runtimes with a watchdog, a recorder, a signal for dumps, a check for deadlocks, an inspect
+///   socket, or none of these, in any build
+/// - when: a dump shows a task that waits for a lock, and one that waits for a permit
+/// - then: it names the holders and their places; with none of the settings, only in a build with
+///   `debug_assertions`
+#[test]
+fn run_152_settings_that_make_holders_known() {
+    type Sets = fn(RuntimeBuilder) -> RuntimeBuilder;
+    let _watchdog = Watchdog::new();
+    let settings: [(&str, bool, Sets); 6] = [
+        ("none", cfg!(debug_assertions), |builder| builder),
+        ("a watchdog", true, |builder| builder.watchdog(HOUR)),
+        ("a recorder", true, |builder| builder.record(1 << 16)),
+        ("a signal", true, |builder| builder.dump_on_signal(SignalKind::user_defined2())),
+        ("a check", true, |builder| builder.detect_deadlock(true)),
+        ("a socket", true, |builder| builder.inspect(socket())),
+    ];
+    for (setting, is_known, set) in settings {
+        let builder = Runtime::builder().workers(2).watchdog(Duration::ZERO).detect_deadlock(false);
+        set(builder).build().unwrap().run(|| {
+            let (lock, permits) = (Mutex::new(()), Semaphore::new(1));
+            ecru::scope(|s| {
+                let line = line!() + 1;
+                let held = (lock.lock(), permits.acquire().unwrap());
+                s.builder().name("locks").spawn(|| drop(lock.lock()));
+                s.builder().name("acquires").spawn(|| drop(permits.acquire()));
+                let tree = dump_when_waiting(&["locks", "acquires"]);
+                for task in ["locks", "acquires"] {
+                    let wait = named(&tree, task).waits_on().unwrap();
+                    assert_eq!(wait.holders().len(), usize::from(is_known), "{setting}:\n{tree}");
+                    for holder in wait.holders() {
+                        assert_eq!(holder.task(), Some(ecru::task::current().id()), "{setting}");
+                        assert_eq!(holder.at().map(|at| at.line()), Some(line), "{setting}");
+                    }
+                }
+                drop(held);
+            });
+        });
+    }
+}
+
+fn socket() -> PathBuf {
+    std::env::temp_dir().join(format!("ecru-objects-{}.sock", std::process::id()))
 }
