@@ -41,8 +41,13 @@ pub(crate) struct Hold {
 
 impl Hold {
     /// Returns a holder that is not noted in a tag.
-    pub(crate) fn of(identity: u64) -> Hold {
-        Hold { identity, at: None, number: 0 }
+    pub(crate) fn of(identity: u64, at: Option<&'static Location<'static>>) -> Hold {
+        Hold { identity, at, number: 0 }
+    }
+
+    /// Returns whether the holder is noted in a tag.
+    pub(crate) fn is_noted(&self) -> bool {
+        self.number != 0
     }
 }
 

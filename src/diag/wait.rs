@@ -337,10 +337,11 @@ impl Wait {
     /// lock (also the readers), of permits, and of a value that is being computed.
     ///
     /// The holders of locks and permits are noted in builds with `debug_assertions`, in a simulation,
-    /// and in tasks of a runtime with [`inspect`](crate::RuntimeBuilder::inspect),
+    /// and in tasks of a runtime with [`inspect`](crate::RuntimeBuilder::inspect), a
+    /// [watchdog](crate::RuntimeBuilder::watchdog), a [recorder](crate::RuntimeBuilder::record),
     /// [`dump_on_signal`](crate::RuntimeBuilder::dump_on_signal) or
-    /// [`detect_deadlock`](crate::RuntimeBuilder::detect_deadlock). At most 64 are noted of one
-    /// object.
+    /// [`detect_deadlock`](crate::RuntimeBuilder::detect_deadlock), also if the environment sets it.
+    /// At most 64 are noted of one object. The task that computes a value is always known.
     #[must_use]
     pub fn holders(&self) -> &[Holder] {
         &self.holders

@@ -259,8 +259,10 @@ impl RuntimeBuilder {
     /// of one second, and release builds have none. A limit of zero switches the watchdog off.
     ///
     /// A report comes between the limit and one and a half times the limit after the last switch.
-    /// Time in which the system gives the worker's thread no processor does not count. The
-    /// watchdog costs a running task nothing. Its thread wakes up twice in each limit.
+    /// Time in which the system gives the worker's thread no processor does not count. To be watched
+    /// costs a running task nothing. The watchdog's thread wakes up twice in each limit. With a
+    /// watchdog, tasks are noted as holders of locks, as with [`inspect`](RuntimeBuilder::inspect), so
+    /// that [`dump_on_alarm`](RuntimeBuilder::dump_on_alarm) names them.
     ///
     /// # Examples
     /// ```
@@ -349,7 +351,8 @@ impl RuntimeBuilder {
     /// last events of each worker: which task it ran and why that task stopped, which task woke which,
     /// spawns, operations with their bytes, cancellations, thefts, and the program's own
     /// [marks](crate::diag::mark). An event takes 40 bytes, so 1 MiB holds some 26,000 of them. The
-    /// default is to record nothing.
+    /// default is to record nothing. With a recorder, tasks are noted as holders of locks, as with
+    /// [`inspect`](RuntimeBuilder::inspect).
     ///
     /// [`RuntimeHandle::record_to`](crate::RuntimeHandle::record_to) writes the events as a trace for
     /// Perfetto, and [`Recorder`](crate::diag::Recorder) as a page for a browser.
@@ -490,12 +493,10 @@ impl RuntimeBuilder {
         let decided = self.detect_deadlock;
         let detect = decided.unwrap_or_else(|| report::is_set("ECRU_DETECT_DEADLOCK"));
         self.settings.on_deadlock = detect.then_some(diag::found);
-        // In a build with `debug_assertions`, all tasks do.
         let wanted = self.inspect.map(diag::InspectAt::Path);
         let by_default = if wanted.is_none() { diag::inspected_by_default() } else { None };
         let is_inspected = wanted.is_some() || by_default.is_some();
-        let explains = detect || is_inspected || self.settings.dump_on_signal.is_some();
-        self.settings.explains = !cfg!(debug_assertions) && explains;
+        self.settings.explains = detect || is_inspected || self.settings.shows_waits();
         let notes = decided.is_none() && !detect && cfg!(debug_assertions);
         self.settings.on_quiet = notes.then(|| (diag::patience(), diag::noticed as fn()));
         let mut runtime = Runtime::new(self.settings)?;

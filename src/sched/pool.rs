@@ -76,6 +76,13 @@ pub(crate) struct Settings {
     pub(crate) on_quiet: Option<(Duration, fn())>,
 }
 
+impl Settings {
+    /// Returns whether these settings make dumps, or show in another way what tasks wait for.
+    pub(crate) fn shows_waits(&self) -> bool {
+        self.dump_on_signal.is_some() || self.watchdog.is_some() || self.record.is_some()
+    }
+}
+
 /// What is known of the run's progress, for the layers above.
 #[derive(Debug)]
 pub(crate) enum Deadlock {

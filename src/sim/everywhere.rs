@@ -134,7 +134,7 @@ fn each_place(
             let mut plan = Plan { length, ..Plan::of(usual(seed)).with_marks() };
             set(&mut plan, (place > 0).then_some(place));
             match runs.check(&program, seed, &plan) {
-                Err(caught) => panic!("{}", message(&caught_text(*caught), seed)),
+                Err(caught) => panic!("{}", message(&caught_text(*caught, &program), seed)),
                 Ok(outcome) if place > 0 && !was_reached(&outcome.record) => break,
                 Ok(_) => {}
             }

@@ -1,13 +1,15 @@
 //! The door to explorations.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::panic::Location;
+use std::path::PathBuf;
 
 use super::command::command;
 use super::drawn::Faults;
 use super::failure::{BelowReport, Failure};
 use super::legend::legend;
+use super::pages;
 use super::pilot::{Plan, Record};
 use super::search::{Caught, Explore, Explored, How, Outcome, Program, search};
 use super::simulation::Simulation;
@@ -31,12 +33,15 @@ pub struct Found {
     /// The schedule of the run, made as simple as possible.
     pub trace: Trace,
     how: How,
+    /// Where the page of the recorder is, as the end of a sentence.
+    page: Option<String>,
 }
 
 impl Found {
-    pub(super) fn new(caught: Caught<Failure>) -> Found {
+    pub(super) fn new<F>(caught: Caught<Failure>, program: &Simulated<F>) -> Found {
         let Caught { seed, failure, how } = caught;
-        Found { seed, failure, trace: how.best.trace.clone(), how }
+        let page = program.page.borrow().clone();
+        Found { seed, failure, trace: how.best.trace.clone(), how, page }
     }
 
     /// Returns what has happened to the hosts of the run, in the order of virtual time.
@@ -103,7 +108,11 @@ impl Found {
             write!(f, "\n{last_turn}")?;
         }
         let record = &how.best;
-        write!(f, "{}{}{}", Faults(record), LastEvents(record), Turns(record))?;
+        write!(f, "{}{}", Faults(record), LastEvents(record))?;
+        if let Some(page) = &self.page {
+            write!(f, "\nthe {page}")?;
+        }
+        write!(f, "{}", Turns(record))?;
         let tasks = self.trace.steps.iter().map(|step| step.task).chain(self.failure.task());
         write!(f, "{}", legend(record, tasks.collect::<Vec<_>>()))?;
         let (turns, before) = (record.trace.len(), how.original.trace.len());
@@ -161,6 +170,9 @@ impl std::error::Error for Found {}
 /// network, the faults and the limits.
 ///
 /// While a run is repeated, the messages of panics are not printed.
+///
+/// With `ECRU_SIM_PAGES=folder` in the environment, a run that fails writes the page of its
+/// [recorder](Simulation::record_on_failure) into that folder.
 ///
 /// # Errors
 /// Returns the first failure, with a trace that repeats it.
@@ -227,7 +239,8 @@ impl Simulation {
         plan: Explore,
         f: impl Fn() + Send + Sync,
     ) -> Result<Explored, Box<Found>> {
-        search(plan, &Simulated::with(self, f)).map_err(|caught| Box::new(Found::new(*caught)))
+        let program = Simulated::with(self, f);
+        search(plan, &program).map_err(|caught| Box::new(Found::new(*caught, &program)))
     }
 }
 
@@ -240,6 +253,10 @@ pub(super) struct Simulated<F> {
     is_quiet: Cell<bool>,
     /// A seed in the environment repeats a run.
     is_of_test: bool,
+    /// The folder for pages, if the environment names it and the settings name no file.
+    pages: Option<PathBuf>,
+    /// Where the last page that was written is, as the end of a sentence.
+    page: RefCell<Option<String>>,
 }
 
 impl<F: Fn() + Send + Sync> Simulated<F> {
@@ -249,13 +266,27 @@ impl<F: Fn() + Send + Sync> Simulated<F> {
     }
 
     #[track_caller]
-    pub(super) fn with(settings: Simulation, f: F) -> Simulated<F> {
+    pub(super) fn with(mut settings: Simulation, f: F) -> Simulated<F> {
         let (at, is_quiet) = (Location::caller(), Cell::new(false));
-        Simulated { f, settings, at, is_quiet, is_of_test: false }
+        let pages = if settings.page().is_none() { pages::folder() } else { None };
+        if pages.is_some() {
+            settings = settings.record_at_least();
+        }
+        Simulated { f, settings, at, is_quiet, is_of_test: false, pages, page: RefCell::default() }
     }
 }
 
 impl<F> Simulated<F> {
+    /// Returns the file for the page of a run with this seed, if it fails. Of the runs that make a trace
+    /// simpler only the last one needs a page. That one also records its turns.
+    fn page_of(&self, seed: u64, plan: &Plan) -> Option<PathBuf> {
+        if self.is_quiet.get() && plan.turns_from.is_none() {
+            return None;
+        }
+        let in_folder = self.pages.as_deref().map(|folder| pages::file(folder, self.at, seed));
+        in_folder.or_else(|| self.settings.page().map(PathBuf::from))
+    }
+
     /// Lets a run that ends with its process name the command that repeats it.
     pub(super) fn of_a_test(self) -> Simulated<F> {
         Simulated { is_of_test: true, ..self }
@@ -267,10 +298,13 @@ impl<F: Fn() + Send + Sync> Program for Simulated<F> {
 
     fn run(&self, seed: u64, plan: &Plan) -> Outcome<Failure> {
         let f = &self.f;
-        let settings = self.settings.clone().seeded(seed);
+        let settings = self.settings.clone().seeded(seed).with_page(self.page_of(seed, plan));
         let command = self.is_of_test.then(|| command(seed));
         let simulation = settings.planned(plan.clone(), self.at, self.is_quiet.get(), command);
         let report = simulation.run(f);
+        if report.page.is_some() {
+            self.page.replace(report.page);
+        }
         let record = Record { trace: report.trace, ..report.record };
         Outcome {
             failure: report.result.err(),

@@ -109,6 +109,7 @@ mod legend;
 mod link;
 mod notes;
 mod outages;
+mod pages;
 mod paths;
 mod pilot;
 mod report;

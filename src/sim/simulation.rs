@@ -6,7 +6,7 @@
 
 use std::mem;
 use std::panic::{self, AssertUnwindSafe, Location};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -18,6 +18,7 @@ use super::faults::Faults;
 use super::hosts;
 use super::last_words::LastWords;
 use super::link::Link;
+use super::pages;
 use super::pilot::{Pilot, Plan};
 use super::report::Report;
 use super::strategy::Strategy;
@@ -233,10 +234,15 @@ impl Simulation {
     }
 
     /// Sets a file to which the recorder's page is written if a run fails. The text of the report
-    /// names it. An [exploration](Simulation::explore) writes the page of each run that fails, so
-    /// that of the last one stays. The default is to write none.
+    /// names it. An [exploration](Simulation::explore) and a [test](Simulation::test) write the page
+    /// of the run that they report. The default is to write none.
     ///
     /// This also sets a [recorder](Simulation::record) of 1 MiB, unless there is one.
+    ///
+    /// Without this setting, explorations and tests write a page if the environment variable
+    /// `ECRU_SIM_PAGES` names a folder. The file there has the name of the test, the line of the call
+    /// and the seed: `ECRU_SIM_PAGES=pages cargo test` may write
+    /// `pages/a_slow_server_is_given_up.line-12.seed-7.html`.
     ///
     /// # Examples
     /// ```
@@ -250,10 +256,24 @@ impl Simulation {
     /// std::fs::remove_file(&path)?;
     /// # Ok::<(), std::io::Error>(())
     /// ```
-    pub fn record_on_failure(mut self, path: impl Into<PathBuf>) -> Simulation {
-        self.record_on_failure = Some(path.into());
-        self.record.get_or_insert(1 << 20);
+    pub fn record_on_failure(self, path: impl Into<PathBuf>) -> Simulation {
+        self.with_page(Some(path.into())).record_at_least()
+    }
+
+    /// Returns the file for the page of a failed run.
+    pub(super) fn page(&self) -> Option<&Path> {
+        self.record_on_failure.as_deref()
+    }
+
+    /// Sets a recorder, unless there is one.
+    pub(super) fn record_at_least(mut self) -> Simulation {
+        self.record.get_or_insert(pages::BYTES);
         self
+    }
+
+    /// Sets or unsets the file for the page of a failed run. The recorder stays.
+    pub(super) fn with_page(self, record_on_failure: Option<PathBuf>) -> Simulation {
+        Simulation { record_on_failure, ..self }
     }
 
     /// Runs `f` as the root task of a simulated run, on a thread of its own.

@@ -6,7 +6,7 @@ use super::command::{ONE, message};
 use super::explore::{BelowReports, Found, Simulated};
 use super::failure::Failure;
 use super::pilot::Plan;
-use super::search::{Caught, Program, Runs, length};
+use super::search::{Caught, Runs, length};
 use super::simulation::Simulation;
 use super::strategy::Strategy;
 
@@ -20,7 +20,8 @@ const SEEDS: u64 = 16;
 /// for rare failures, set `ECRU_SIM_SEEDS=n` for the seeds from 0 to n - 1, or
 /// `ECRU_SIM_SEEDS=m..n` for those from m to n - 1. Processes with other ranges share a search, and
 /// so do the searches of several nights. To repeat a failure, set `ECRU_SIM_SEED=s` for the seed `s`
-/// alone.
+/// alone. With `ECRU_SIM_PAGES=folder`, a run that fails writes the page of its
+/// [recorder](Simulation::record_on_failure) into that folder.
 ///
 /// Before the first seed, there is a run that shows how long the program is. The first seed and
 /// each sixteenth one after it are run twice. If a second run is not the same as the first one, the
@@ -91,14 +92,14 @@ impl Simulation {
 
 /// Runs a program with each of the seeds of a test.
 #[track_caller]
-fn run_seeds(program: &impl Program<Failure = Failure>) {
+fn run_seeds<F: Fn() + Send + Sync>(program: &Simulated<F>) {
     let seeds = seeds_or_panic(SEEDS);
     let length = Some(length(program));
     let mut runs = Runs::with_repetitions();
     for seed in seeds {
         let plan = Plan { length, ..Plan::of(usual(seed)).with_marks() };
         if let Err(caught) = runs.check(program, seed, &plan) {
-            panic!("{}", message(&caught_text(*caught), seed));
+            panic!("{}", message(&caught_text(*caught, program), seed));
         }
     }
     say_runs(runs.count);
@@ -116,8 +117,8 @@ pub(super) fn usual(seed: u64) -> Strategy {
     if seed.is_multiple_of(2) { Strategy::Random } else { Strategy::Pct { depth: 3 } }
 }
 
-pub(super) fn caught_text(caught: Caught<Failure>) -> String {
-    BelowReports(&Found::new(caught)).to_string()
+pub(super) fn caught_text<F>(caught: Caught<Failure>, program: &Simulated<F>) -> String {
+    BelowReports(&Found::new(caught, program)).to_string()
 }
 
 const MANY: &str = "ECRU_SIM_SEEDS";

@@ -1,7 +1,8 @@
 //! The holders of locks and permits, as a dump names them. A holder is noted in the object's [`Tag`]
 //! where `park::explains` says so: in builds with `debug_assertions`, in a simulation, and on the
-//! workers of a run that makes dumps. Elsewhere an object has no holders to name, and its fast paths
-//! look at one flag of the thread.
+//! workers of a run with an inspect socket, a watchdog, a recorder, a signal for dumps, or a check for
+//! deadlocks. Elsewhere an object has no holders to name, and its fast paths look at one flag of the
+//! thread.
 //!
 //! The state of a lock with noted holders has a bit `NOTED`, with which the fast path of `unlock`
 //! fails. So an unlock need not ask. The bit is a hint: a lock works as well if it is wrong.

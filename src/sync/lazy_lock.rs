@@ -40,6 +40,21 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
         LazyLock { value: OnceLock::new(), make: Mutex::new(Some(make)) }
     }
 
+    /// Gives the value a name, which [dumps](crate::diag) show while tasks wait for it. A value that
+    /// has a name keeps it.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::sync::LazyLock;
+    ///
+    /// let answer = LazyLock::new(|| 42).named("answer");
+    /// assert_eq!(*answer, 42);
+    /// ```
+    #[must_use]
+    pub fn named(self, name: impl AsRef<str>) -> LazyLock<T, F> {
+        LazyLock { value: self.value.named(name), ..self }
+    }
+
     /// Returns the value, and initializes it if that has not happened yet. Waits while another task
     /// or thread initializes it. Dereferencing does the same.
     ///

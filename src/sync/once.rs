@@ -48,6 +48,19 @@ impl Once {
         Once { done: OnceLock::new() }
     }
 
+    /// Gives this object a name, which [dumps](crate::diag) show while tasks wait for its closure. An
+    /// object that has a name keeps it.
+    ///
+    /// # Examples
+    /// ```
+    /// let prepared = ecru::sync::Once::new().named("prepared");
+    /// prepared.call_once(|| ());
+    /// ```
+    #[must_use]
+    pub fn named(self, name: impl AsRef<str>) -> Once {
+        Once { done: self.done.named(name) }
+    }
+
     /// Runs `f`, unless a closure has run to its end before. Waits if another caller is running one.
     /// Afterwards everything that the closure has done is visible.
     ///

@@ -1,7 +1,7 @@
 //! A value that is written once, by the first caller that provides it.
 //!
 //! # State
-//! The state is `EMPTY`, `BUSY` (the task or thread in `maker` is computing the value) or `DONE`.
+//! The state is `EMPTY`, `BUSY` (the task or thread in `making` is computing the value) or `DONE`.
 //!
 //! # Protocol
 //! ```text
@@ -17,14 +17,14 @@
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::mem::ManuallyDrop;
+use std::panic::Location;
 use std::ptr;
 
+use self::making::Making;
 use super::line;
-use crate::base::simulated;
 use crate::base::sync::SpinLock;
-use crate::base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use crate::base::tag::Hold;
-use crate::park::{About, Mode, Object, Outcome, Queue, Wait, What, Woken};
+use crate::base::sync::atomic::{AtomicU32, Ordering};
+use crate::park::{Mode, Outcome, Queue, Wait, Woken};
 use crate::task::{self, Cancelled};
 
 const EMPTY: u32 = 0;
@@ -62,31 +62,9 @@ const DONE: u32 = 2;
 /// ```
 pub struct OnceLock<T> {
     state: AtomicU32,
-    /// The [`task::current_identity`] of the task or thread that is computing the value, or 0.
-    maker: AtomicU64,
+    making: Making,
     lines: SpinLock<Lines>,
     value: UnsafeCell<Option<T>>,
-}
-
-/// A wait for the value of a [`OnceLock`].
-// SAFETY: O1: the object is the lock's `maker`, which the wait borrows.
-static A_VALUE: What = unsafe { What::about("a value to be made", describe) };
-
-/// Describes a wait for a value that is being made.
-///
-/// # Safety
-/// O1: `maker` is the `maker` of a lock.
-unsafe fn describe(maker: *const (), _: usize) -> (&'static str, About) {
-    // SAFETY: O1, the caller's promise.
-    let identity = unsafe { &*maker.cast::<AtomicU64>() }.load(Ordering::Relaxed);
-    let object = Object {
-        text: format!("({})", simulated::object_name(maker)),
-        holds: if identity == 0 { Vec::new() } else { vec![Hold::of(identity)] },
-        holders: Some(1),
-        needs_holders: true,
-        ..Object::default()
-    };
-    ("a value to be made", About::Object(Box::new(object)))
 }
 
 struct Lines {
@@ -108,7 +86,7 @@ impl<T> OnceLock<T> {
     pub const fn new() -> OnceLock<T> {
         OnceLock {
             state: AtomicU32::new(EMPTY),
-            maker: AtomicU64::new(0),
+            making: Making::new(),
             lines: SpinLock::new(Lines { makers: Queue::new(), readers: Queue::new() }),
             value: UnsafeCell::new(None),
         }
@@ -120,10 +98,24 @@ impl<T> OnceLock<T> {
     pub fn new() -> OnceLock<T> {
         OnceLock {
             state: AtomicU32::new(EMPTY),
-            maker: AtomicU64::new(0),
+            making: Making::new(),
             lines: SpinLock::new(Lines { makers: Queue::new(), readers: Queue::new() }),
             value: UnsafeCell::new(None),
         }
+    }
+
+    /// Gives the cell a name, which [dumps](crate::diag) show while tasks wait for its value. A cell
+    /// that has a name keeps it.
+    ///
+    /// # Examples
+    /// ```
+    /// let settings = ecru::sync::OnceLock::new().named("settings");
+    /// assert_eq!(settings.get_or_init(|| 7), &7);
+    /// ```
+    #[must_use]
+    pub fn named(self, name: impl AsRef<str>) -> OnceLock<T> {
+        self.making.tag.set_name(name.as_ref());
+        self
     }
 
     /// Creates a cell that already has its value.
@@ -138,7 +130,7 @@ impl<T> OnceLock<T> {
     #[inline]
     #[must_use]
     pub fn get(&self) -> Option<&T> {
-        // Acquire: pairs with the release in `Making`.
+        // Acquire: pairs with the release in `Maker`.
         if self.state.load(Ordering::Acquire) != DONE {
             return None;
         }
@@ -230,8 +222,8 @@ impl<T> OnceLock<T> {
             if let Some(value) = self.get() {
                 return Ok(value);
             }
-            if let Some(making) = self.begin() {
-                return Ok(making.finish(make()?));
+            if let Some(maker) = self.begin(Location::caller()) {
+                return Ok(maker.finish(make()?));
             }
             if !self.wait_in(|lines| &lines.makers, Mode::Unfailing, true) {
                 line::end_by_force(|mode| self.wait_in(|lines| &lines.makers, mode, true));
@@ -240,11 +232,11 @@ impl<T> OnceLock<T> {
     }
 
     /// Becomes the maker of the value. Returns `None` if there already is a maker or a value.
-    fn begin(&self) -> Option<Making<'_, T>> {
+    fn begin(&self, at: &'static Location<'static>) -> Option<Maker<'_, T>> {
         let begun = self.state.compare_exchange(EMPTY, BUSY, Ordering::Acquire, Ordering::Relaxed);
         begun.ok()?;
-        self.maker.store(task::current_identity(), Ordering::Relaxed);
-        Some(Making { lock: self })
+        self.making.begin(at);
+        Some(Maker { lock: self })
     }
 
     /// Waits until the state may have changed. Returns false if the wait was cancelled.
@@ -255,9 +247,7 @@ impl<T> OnceLock<T> {
         match self.state.load(Ordering::Acquire) {
             DONE => return true,
             EMPTY if would_make => return true,
-            // Only this task or thread can have stored its own identity, so a relaxed load is
-            // enough.
-            BUSY if self.maker.load(Ordering::Relaxed) == task::current_identity() => {
+            BUSY if self.making.is_by(task::current_identity()) => {
                 drop(lines);
                 panic!(
                     "a `OnceLock` or `LazyLock` was used by the closure that computes its value; \
@@ -266,8 +256,8 @@ impl<T> OnceLock<T> {
             }
             _ => {}
         }
-        let object = ptr::from_ref(&self.maker).cast();
-        let wait = Wait { object, ..Wait::new(&A_VALUE, mode) };
+        let object = ptr::from_ref(&self.making).cast();
+        let wait = Wait { object, ..Wait::new(&making::A_VALUE, mode) };
         let ended = wait.in_line(lines, |lines| line(lines), || (), || self.lines.lock());
         !matches!(ended, Outcome::Cancelled(_))
     }
@@ -359,18 +349,18 @@ impl<T> OnceLock<T> {
 
 /// The right to write the value. If an error or a panic drops it before the value is written, the
 /// next waiter gets the right.
-struct Making<'a, T> {
+struct Maker<'a, T> {
     lock: &'a OnceLock<T>,
 }
 
-impl<'a, T> Making<'a, T> {
+impl<'a, T> Maker<'a, T> {
     fn finish(self, value: T) -> &'a T {
         let lock = ManuallyDrop::new(self).lock;
         // SAFETY: Y2: the state is `BUSY`, which only this maker set, and no thread reads the value
         // before `DONE`.
         let place = unsafe { &mut *lock.value.get() };
         *place = Some(value);
-        lock.maker.store(0, Ordering::Relaxed);
+        lock.making.end();
         // Release: pairs with the acquire in `get`.
         lock.state.store(DONE, Ordering::Release);
         let mut woken = Woken::none();
@@ -383,10 +373,10 @@ impl<'a, T> Making<'a, T> {
     }
 }
 
-impl<T> Drop for Making<'_, T> {
+impl<T> Drop for Maker<'_, T> {
     fn drop(&mut self) {
         let lock = self.lock;
-        lock.maker.store(0, Ordering::Relaxed);
+        lock.making.end();
         lock.state.store(EMPTY, Ordering::Release);
         let mut woken = Woken::none();
         let lines = lock.lines.lock();
@@ -429,6 +419,8 @@ impl<T: fmt::Debug> fmt::Debug for OnceLock<T> {
         }
     }
 }
+
+mod making;
 
 #[cfg(all(test, loom))]
 mod loom_models;

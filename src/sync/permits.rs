@@ -66,6 +66,10 @@ pub(super) enum Refused {
 // SAFETY: O1: the object is the permits, which the wait borrows.
 pub(super) static A_PERMIT: What = unsafe { What::about("a permit", describe_permits) };
 
+/// A wait for a value of a pool, which a permit stands for.
+// SAFETY: O1: the object is the permits, which the wait borrows.
+pub(super) static A_POOLED: What = unsafe { What::about("a value of a pool", describe_pooled) };
+
 /// A wait for a notification, which a permit stands for.
 // SAFETY: O1: the object is the permits, which the wait borrows.
 pub(super) static A_NOTIFICATION: What =
@@ -81,6 +85,14 @@ unsafe fn describe_permits(permits: *const (), count: usize) -> (&'static str, A
     let object = holder::describe(permits, &this.tag, &state);
     let holds = this.tag.holds();
     ("a permit", About::Object(Box::new(Object { holds, ..object })))
+}
+
+/// # Safety
+/// O1: as [`describe_permits`].
+unsafe fn describe_pooled(permits: *const (), count: usize) -> (&'static str, About) {
+    // SAFETY: O1, the caller's promise.
+    let (_, about) = unsafe { describe_permits(permits, count) };
+    ("a value of a pool", about)
 }
 
 /// # Safety

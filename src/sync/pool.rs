@@ -150,6 +150,23 @@ impl<T, E> Pool<T, E> {
         Pool::builder(limit).build(make)
     }
 
+    /// Gives the pool a name, which [dumps](crate::diag) show of the tasks that wait for a value. A
+    /// pool that has a name keeps it.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::sync::Pool;
+    /// use std::convert::Infallible;
+    ///
+    /// let buffers: Pool<Vec<u8>, Infallible> = Pool::new(8, || Ok(Vec::new())).named("buffers");
+    /// buffers.get().unwrap().push(1);
+    /// ```
+    #[must_use]
+    pub fn named(self, name: impl AsRef<str>) -> Pool<T, E> {
+        self.owner.shared.permits.set_name(name.as_ref());
+        self
+    }
+
     /// Waits until a value is free, or may be made, and lends it. Waiters are served in the order in
     /// which they arrived.
     ///
@@ -175,7 +192,7 @@ impl<T, E> Pool<T, E> {
     pub fn get(&self) -> Result<Pooled<T>, PoolError<E>> {
         let shared = &self.owner.shared;
         // It is dropped after each value of this call, also if that panics.
-        let permit = shared.permits.acquire()?;
+        let permit = shared.permits.acquire_pooled()?;
         loop {
             let Some(mut kept) = shared.take_last()? else { break };
             if self.owner.accepts(&mut kept) {

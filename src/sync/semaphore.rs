@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::holder;
-use super::permits::{self, A_PERMIT, Permits, Refused};
+use super::permits::{self, A_PERMIT, A_POOLED, Permits, Refused};
 use crate::park::{self, WaitList};
 use crate::source::{Arms, Source, Won};
 use crate::task::Cancelled;
@@ -72,7 +72,7 @@ impl Semaphore {
     /// ```
     #[must_use]
     pub fn named(self, name: impl AsRef<str>) -> Semaphore {
-        self.permits.tag.set_name(name.as_ref());
+        self.set_name(name.as_ref());
         self
     }
 
@@ -131,6 +131,18 @@ impl Semaphore {
         );
         self.permits.acquire(count, &A_PERMIT)?;
         Ok(self.permit(count))
+    }
+
+    /// Waits for a permit that stands for a value of a pool.
+    #[track_caller]
+    pub(super) fn acquire_pooled(&self) -> Result<Permit, Cancelled> {
+        self.permits.acquire(1, &A_POOLED)?;
+        Ok(self.permit(1))
+    }
+
+    /// Names the semaphore, unless it has a name.
+    pub(super) fn set_name(&self, name: &str) {
+        self.permits.tag.set_name(name);
     }
 
     /// Takes a permit if one is free. Never waits.

@@ -1,11 +1,14 @@
 //! A value that is set once and can be waited for.
-#![expect(unsafe_code, reason = "hands out the value")]
+#![expect(unsafe_code, reason = "hands out the value, and describes the objects of waits")]
 
 use std::cell::UnsafeCell;
 use std::fmt;
+use std::ptr;
 
+use super::holder;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
-use crate::park::{Mode, Outcome, Wait, WaitList, What};
+use crate::base::tag::Tag;
+use crate::park::{About, Mode, Outcome, Wait, WaitList, What};
 use crate::source::Source;
 use crate::task::{self, Cancelled};
 
@@ -34,6 +37,19 @@ pub struct SetOnce<T> {
     is_set: AtomicBool,
     value: UnsafeCell<Option<T>>,
     line: WaitList,
+    tag: Tag,
+}
+
+/// A wait for the value of a [`SetOnce`].
+// SAFETY: O1: the object is the tag of the cell, which the wait borrows.
+static A_VALUE: What = unsafe { What::about("a value to be set", describe) };
+
+/// # Safety
+/// O1: `tag` is the [`Tag`] of a cell.
+unsafe fn describe(tag: *const (), _: usize) -> (&'static str, About) {
+    // SAFETY: O1, the caller's promise.
+    let this = unsafe { &*tag.cast::<Tag>() };
+    ("a value to be set", holder::about(tag, this, ""))
 }
 
 // SAFETY: Y2: the value is written once and only read after that, by any number of threads.
@@ -50,6 +66,7 @@ impl<T> SetOnce<T> {
             is_set: AtomicBool::new(false),
             value: UnsafeCell::new(None),
             line: WaitList::new(),
+            tag: Tag::new(),
         }
     }
 
@@ -61,7 +78,21 @@ impl<T> SetOnce<T> {
             is_set: AtomicBool::new(false),
             value: UnsafeCell::new(None),
             line: WaitList::new(),
+            tag: Tag::new(),
         }
+    }
+
+    /// Gives the cell a name, which [dumps](crate::diag) show. A cell that has a name keeps it.
+    ///
+    /// # Examples
+    /// ```
+    /// let answer = ecru::sync::SetOnce::new().named("answer");
+    /// assert_eq!(answer.set(42), Ok(()));
+    /// ```
+    #[must_use]
+    pub fn named(self, name: impl AsRef<str>) -> SetOnce<T> {
+        self.tag.set_name(name.as_ref());
+        self
     }
 
     /// Sets the value and wakes all waiters. Never waits.
@@ -130,7 +161,8 @@ impl<T> SetOnce<T> {
             if self.is_set() {
                 continue;
             }
-            let wait = Wait::new(const { &What::new("a value to be set") }, Mode::Cancellable);
+            let object = ptr::from_ref(&self.tag).cast();
+            let wait = Wait { object, ..Wait::new(&A_VALUE, Mode::Cancellable) };
             let ended = wait.in_line(line, |line| line, || (), || self.line.lock());
             if let Outcome::Cancelled(line) = ended {
                 drop(line);

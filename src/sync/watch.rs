@@ -12,14 +12,19 @@
 //! not take that lock. If it comes between the two ends of an update, the update counts as the
 //! earlier of the two, so its result is dropped.
 
+#![expect(unsafe_code, reason = "describes the objects of waits")]
+
 use std::fmt;
 use std::mem;
+use std::ptr;
 use std::sync::Arc;
 
+use super::holder;
 use super::mutex::Mutex;
 use crate::base::sync::SpinLock;
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
-use crate::park::{Mode, Outcome, Wait, WaitList, What, no_suspend};
+use crate::base::tag::Tag;
+use crate::park::{About, Mode, Outcome, Wait, WaitList, What, no_suspend};
 use crate::source::Source;
 use crate::task::{self, Cancelled};
 
@@ -72,6 +77,25 @@ struct Shared<T> {
     /// Held by the one update that is being made.
     updates: Mutex<()>,
     line: WaitList,
+    tag: Tag,
+}
+
+/// A wait for the next value of a [`Watch`].
+// SAFETY: O1: the object is the tag of the watch, which the wait borrows.
+static A_CHANGE: What = unsafe { What::about("a watched value to change", describe) };
+
+/// `changes` is the number of the value that is waited behind.
+///
+/// # Safety
+/// O1: `tag` is the [`Tag`] of a watch.
+unsafe fn describe(tag: *const (), changes: usize) -> (&'static str, About) {
+    // SAFETY: O1, the caller's promise.
+    let this = unsafe { &*tag.cast::<Tag>() };
+    let state = match changes / CHANGE {
+        1 => String::from("1 change so far"),
+        count => format!("{count} changes so far"),
+    };
+    ("a watched value to change", holder::about(tag, this, &state))
 }
 
 impl<T> Watch<T> {
@@ -84,8 +108,23 @@ impl<T> Watch<T> {
                 latest: SpinLock::new(Arc::new(value)),
                 updates: Mutex::new(()),
                 line: WaitList::new(),
+                tag: Tag::new(),
             }),
         }
+    }
+
+    /// Gives the watch a name, which [dumps](crate::diag) show of its subscribers. A watch that has a
+    /// name keeps it.
+    ///
+    /// # Examples
+    /// ```
+    /// let level = ecru::sync::Watch::new(1).named("level");
+    /// assert_eq!(level.get(), 1);
+    /// ```
+    #[must_use]
+    pub fn named(self, name: impl AsRef<str>) -> Watch<T> {
+        self.shared.tag.set_name(name.as_ref());
+        self
     }
 
     /// Replaces the value, and wakes the subscribers that wait. Never waits.
@@ -247,8 +286,11 @@ impl<T> Shared<T> {
             if self.is_after(seen) {
                 return Ok(());
             }
-            let wait =
-                Wait::new(const { &What::new("a watched value to change") }, Mode::Cancellable);
+            let wait = Wait {
+                object: ptr::from_ref(&self.tag).cast(),
+                detail: seen,
+                ..Wait::new(&A_CHANGE, Mode::Cancellable)
+            };
             let ended = wait.in_line(line, |line| line, || (), || self.line.lock());
             if let Outcome::Cancelled(line) = ended {
                 drop(line);

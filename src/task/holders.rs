@@ -16,6 +16,7 @@ pub(crate) fn describe_holders(object: &Object, describe: impl Fn(TaskId) -> Str
         // Writing to a string does not fail.
         let _ = match (hold.at, number) {
             (None, _) => write!(text, ", by {holder}"),
+            (Some(at), _) if !hold.is_noted() => write!(text, ", by {holder} at {at}"),
             (Some(at), 0) => write!(text, ", held by {holder} since {at}"),
             (Some(at), _) => write!(text, ", {holder} since {at}"),
         };

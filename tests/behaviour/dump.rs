@@ -195,7 +195,8 @@ fn run_76_dump_names_the_objects() {
             let own = client.local_addr().unwrap().to_string();
             assert!(ecru::sim::is_simulated() || wait("reader").fd_name() == Some(&*own), "{tree}");
             let id = named(&tree, "maker").id();
-            assert!(object("user").ends_with(&format!("by task {id} 'maker'")), "{tree}");
+            let makes = format!(", by task {id} 'maker' at {}:{}:", file!(), locked_on + 8);
+            assert!(object("user").contains(&makes), "{tree}");
             maker.cancel();
             drop((guard, reading));
             s.cancel();

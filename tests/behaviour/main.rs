@@ -32,6 +32,7 @@ mod metrics;
 mod net;
 #[cfg(not(ecru_baton))] // its stacks are those of threads
 mod no_stack;
+mod objects;
 mod par;
 #[cfg(not(ecru_baton))] // there each task has a thread of its own
 mod placement;

@@ -54,6 +54,19 @@ impl Barrier {
         Barrier(sync::Barrier::new(n))
     }
 
+    /// Gives the barrier a name, which [dumps](crate::diag) show. A barrier that has a name keeps it.
+    /// `std` has no such method.
+    ///
+    /// # Examples
+    /// ```
+    /// let start = ecru::sync::poison::Barrier::new(1).named("start");
+    /// assert!(start.wait().is_leader());
+    /// ```
+    #[must_use]
+    pub fn named(self, name: impl AsRef<str>) -> Barrier {
+        Barrier(self.0.named(name))
+    }
+
     /// Waits until all parties have arrived. One of them is the
     /// [leader](BarrierWaitResult::is_leader).
     ///

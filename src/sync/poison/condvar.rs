@@ -39,6 +39,19 @@ impl Condvar {
         Condvar(sync::Condvar::new())
     }
 
+    /// Gives the condition variable a name, which [dumps](crate::diag) show. A condition variable that has a name keeps it.
+    /// `std` has no such method.
+    ///
+    /// # Examples
+    /// ```
+    /// let letters = ecru::sync::poison::Condvar::new().named("letters");
+    /// letters.notify_one();
+    /// ```
+    #[must_use]
+    pub fn named(self, name: impl AsRef<str>) -> Condvar {
+        Condvar(self.0.named(name))
+    }
+
     /// Unlocks the guard's mutex, waits for a notification, and locks the mutex again. The call may
     /// also return without a notification.
     ///

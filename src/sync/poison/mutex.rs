@@ -61,6 +61,19 @@ impl<T> Mutex<T> {
         Mutex { poison: Flag::new(), inner: sync::Mutex::new(value) }
     }
 
+    /// Gives the mutex a name, which [dumps](crate::diag) show. A mutex that has a name keeps it.
+    /// `std` has no such method.
+    ///
+    /// # Examples
+    /// ```
+    /// let stock = ecru::sync::poison::Mutex::new(12).named("stock");
+    /// assert_eq!(*stock.lock().unwrap(), 12);
+    /// ```
+    #[must_use]
+    pub fn named(self, name: impl AsRef<str>) -> Mutex<T> {
+        Mutex { inner: self.inner.named(name), ..self }
+    }
+
     /// Takes the value out of the lock.
     ///
     /// # Errors

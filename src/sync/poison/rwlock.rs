@@ -61,6 +61,19 @@ impl<T> RwLock<T> {
         RwLock { poison: Flag::new(), inner: sync::RwLock::new(value) }
     }
 
+    /// Gives the lock a name, which [dumps](crate::diag) show. A lock that has a name keeps it.
+    /// `std` has no such method.
+    ///
+    /// # Examples
+    /// ```
+    /// let book = ecru::sync::poison::RwLock::new(12).named("book");
+    /// assert_eq!(*book.read().unwrap(), 12);
+    /// ```
+    #[must_use]
+    pub fn named(self, name: impl AsRef<str>) -> RwLock<T> {
+        RwLock { inner: self.inner.named(name), ..self }
+    }
+
     /// Takes the value out of the lock.
     ///
     /// # Errors

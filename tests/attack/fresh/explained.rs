@@ -5,11 +5,12 @@ use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::mpsc;
+use std::sync::{Mutex, mpsc};
 use std::thread;
 
 use ecru::channel;
 use ecru::diag::Recorder;
+use ecru::task::TaskObserver;
 use ecru::{Runtime, RuntimeHandle};
 
 use super::OnDrop;
@@ -215,6 +216,15 @@ fn a_storm_of_signals_slow() {
     assert!(output.status.success());
 }
 
+/// Hears of the reports of the library.
+struct Reports(mpsc::Sender<String>);
+
+impl TaskObserver for Reports {
+    fn reported(&self, text: &str) {
+        let _ = self.0.send(text.to_owned());
+    }
+}
+
 /// Reports of a watchdog about a worker of an inner runtime, in a destructor, while it unwinds.
 #[test]
 fn a_watchdog_of_an_inner_run_slow() {
@@ -224,6 +234,14 @@ fn a_watchdog_of_an_inner_run_slow() {
         |_| (),
         || {
             let _watchdog = Watchdog::new();
+            let (reported, reports) = mpsc::channel();
+            ecru::task::set_task_observer(Box::leak(Box::new(Reports(reported)))).unwrap();
+            let reports = Mutex::new(reports);
+            // Waits for a report about a task, as a lock or a channel of std does.
+            let hear = |task: &str| {
+                let reports = reports.lock().unwrap();
+                while !reports.recv().unwrap().contains(task) {}
+            };
             let build = || Runtime::builder().workers(1).watchdog(ms(10)).build().unwrap();
             build().run(|| {
                 ecru::unblock(|| {
@@ -232,14 +250,17 @@ fn a_watchdog_of_an_inner_run_slow() {
                             s.spawn(|| ecru::sleep(ms(1)));
                             let falls = s.builder().name("falls").spawn(|| {
                                 let _blocks = OnDrop(|| {
-                                    // Until the watchdog has certainly looked often.
-                                    let (open, closed) = mpsc::channel::<()>();
-                                    let timer = thread::spawn(move || {
-                                        thread::sleep(ms(200));
-                                        drop(open);
-                                    });
-                                    closed.recv().unwrap_err();
-                                    timer.join().unwrap();
+                                    hear("'falls'");
+                                    // All watchdogs look from one thread. So this one has looked
+                                    // again when that of a later run has found this out.
+                                    let later = || {
+                                        ecru::scope(|s| {
+                                            s.spawn(|| ecru::sleep(ms(1)));
+                                            let later = s.builder().name("later");
+                                            later.spawn(|| hear("'later'"));
+                                        });
+                                    };
+                                    thread::scope(|s| drop(s.spawn(|| build().run(later))));
                                 });
                                 quiet_panic("and blocks")
                             });
@@ -252,8 +273,8 @@ fn a_watchdog_of_an_inner_run_slow() {
     );
     let Some(output) = output else { return };
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(said.matches("has not switched").count(), 1, "{said}");
-    assert!(said.contains("it runs a task 'falls' spawned at"), "{said}");
+    assert_eq!(said.matches("it runs a task 'falls' spawned at").count(), 1, "{said}");
+    assert_eq!(said.matches("has not switched").count(), 2, "{said}");
 }
 
 /// A child that is started inside a run inherits neither the socket nor its place.

@@ -10,6 +10,7 @@ mod last_words;
 mod limits;
 mod messages;
 mod own_faults;
+mod pages;
 mod same;
 mod sizeable;
 mod time;

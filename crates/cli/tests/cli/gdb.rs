@@ -4,7 +4,11 @@
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use crate::support::{Program, part, path, said, start, text, until};
+use crate::support::{Folder, Program, part, path, said, start, start_copy, text, until};
+
+fn is_required() -> bool {
+    std::env::var("ECRU_REQUIRE_GDB").is_ok_and(|value| value == "1")
+}
 
 /// Runs gdb with the script and these commands. Returns what it prints, or `None` if it cannot run.
 pub(crate) fn gdb(target: &[&str], program: &Program, commands: &[&str]) -> Option<String> {
@@ -17,17 +21,16 @@ pub(crate) fn gdb(target: &[&str], program: &Program, commands: &[&str]) -> Opti
         gdb.args(["-ex", command]);
     }
     let output = gdb.stdin(Stdio::null()).output();
-    let is_required = std::env::var("ECRU_REQUIRE_GDB").is_ok_and(|value| value == "1");
     let output = match output {
         Ok(output) => output,
-        Err(error) if is_required => panic!("gdb does not start: {error}"),
+        Err(error) if is_required() => panic!("gdb does not start: {error}"),
         Err(error) => {
             eprintln!("skipped: gdb does not start: {error}");
             return None;
         }
     };
     let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
-    if said.contains("ptrace: Operation not permitted") && !is_required {
+    if said.contains("ptrace: Operation not permitted") && !is_required() {
         eprintln!("skipped: gdb may not attach");
         return None;
     }
@@ -101,6 +104,82 @@ fn gdb_shows_the_tasks_of_a_stuck_program_and_of_its_core_slow() {
     let own = std::env::current_exe().unwrap();
     let dead = gdb(&[path(&own), path(&core)], &program, &LOOK).unwrap();
     check_philosophers(&dead);
+}
+
+/// Starts the philosophers from a copy of this executable that `objcopy` has made with this option.
+/// Returns `None` if there is no `objcopy`.
+fn start_stripped(option: &str) -> Option<(Program, PathBuf)> {
+    let folder = Folder::new();
+    let executable = folder.0.join("stripped");
+    let own = std::env::current_exe().unwrap();
+    match Command::new("objcopy").args([option, path(&own), path(&executable)]).status() {
+        Ok(status) => assert!(status.success(), "{status}"),
+        Err(error) if is_required() => panic!("objcopy does not start: {error}"),
+        Err(error) => {
+            eprintln!("skipped: objcopy does not start: {error}");
+            return None;
+        }
+    }
+    let socket = folder.0.join("socket");
+    let program = start_copy(&executable, "locks", folder, socket.clone(), |command| {
+        command.env("ECRU_INSPECT", &socket);
+    });
+    let dump = || said(&["dump", path(&program.socket)]);
+    until(dump, |dump| dump.contains("3 tasks wait for each other"));
+    Some((program, executable))
+}
+
+/// Checks what gdb shows of the philosophers without debug information: `function` is part of the
+/// frame of the function in which each waits.
+#[track_caller]
+fn check_without_debug_information(output: &str, function: &str) {
+    let tasks = part(output, "tasks");
+    for n in 0..3 {
+        let line = tasks.lines().find(|line| line.contains(&format!(" 'philosopher-{n}': ")));
+        let line = line.unwrap_or_else(|| panic!("{output}"));
+        assert!(line.contains("waits for a lock at "), "{line}");
+        assert_eq!(line.matches("tests/cli/programs.rs:").count(), 2, "{line}");
+    }
+    assert!(tasks.contains("the root, run at ") && tasks.ends_with(" tasks\n"), "{tasks}");
+    let bt = part(output, "bt");
+    let (task, frames) = bt.trim_start().split_once('\n').unwrap_or_else(|| panic!("{output}"));
+    assert!(task.contains("'philosopher-1': waits for a lock"), "{bt}");
+    let count = frames.lines().filter(|line| line.starts_with('#')).count();
+    assert!((4..60).contains(&count) && frames.contains(function), "{bt}");
+    // Lines and locals are debug information.
+    assert!(!frames.contains("programs.rs") && !frames.contains("helpings"), "{bt}");
+    let switched = part(output, "switched");
+    assert!(switched.contains(function) && !switched.contains("corrupt"), "{switched}");
+    let back = part(output, "back");
+    assert!(!back.contains("programs::dine") && !back.contains("corrupt"), "{back}");
+    assert!(!output.contains("Python Exception") && output.contains("done\n"), "{output}");
+}
+
+/// Looks at a copy of this program without debug information, live and from a core.
+#[track_caller]
+fn check_stripped(option: &str, function: &str) {
+    let Some((program, executable)) = start_stripped(option) else { return };
+    let core = program.folder.0.join("core");
+    let save = format!("ecru core {}", path(&core));
+    let commands: Vec<&str> = LOOK.into_iter().chain([save.as_str()]).collect();
+    let pid = program.child.id().to_string();
+    let Some(live) = gdb(&["-p", &pid], &program, &commands) else { return };
+    check_without_debug_information(&live, function);
+    let dead = gdb(&[path(&executable), path(&core)], &program, &LOOK).unwrap();
+    check_without_debug_information(&dead, function);
+}
+
+/// Without debug information, as cargo's default profile builds a release, the tasks, their waits with
+/// places, and the names of functions are there.
+#[test]
+fn gdb_shows_tasks_without_debug_information_slow() {
+    check_stripped("--strip-debug", "programs::dine");
+}
+
+/// Without symbols, the frames are addresses.
+#[test]
+fn gdb_shows_tasks_of_a_stripped_program_slow() {
+    check_stripped("--strip-all", "0x");
 }
 
 /// A task that blocks its worker is shown on its thread's stack, and a wrong name is refused.

@@ -216,7 +216,7 @@ fn leaked_sender() {
 
 /// Each handler needs two connections of a pool of two.
 fn exhausted_pool() {
-    let pool: Pool<u32, std::convert::Infallible> = Pool::new(2, || Ok(7));
+    let pool: Pool<u32, std::convert::Infallible> = Pool::new(2, || Ok(7)).named("connections");
     let have_one = Latch::new(2);
     run(|| {
         ecru::scope(|s| {
@@ -261,7 +261,7 @@ fn slow_subscriber() {
 
 /// Handlers keep their connections after they have answered.
 fn leaked_connections() {
-    let pool: Pool<u32, std::convert::Infallible> = Pool::new(2, || Ok(7));
+    let pool: Pool<u32, std::convert::Infallible> = Pool::new(2, || Ok(7)).named("connections");
     let sessions = std::sync::Mutex::new(Vec::new());
     run(|| {
         ecru::scope(|s| {

@@ -62,7 +62,18 @@ pub(crate) fn start_with(
     socket: PathBuf,
     set: impl FnOnce(&mut Command),
 ) -> Program {
-    let mut command = Command::new(std::env::current_exe().unwrap());
+    start_copy(&std::env::current_exe().unwrap(), program, folder, socket, set)
+}
+
+/// Starts one of the programs from a copy of this executable.
+pub(crate) fn start_copy(
+    executable: &Path,
+    program: &str,
+    folder: Folder,
+    socket: PathBuf,
+    set: impl FnOnce(&mut Command),
+) -> Program {
+    let mut command = Command::new(executable);
     command
         .args(["--exact", "programs::is_a_program", "--nocapture", "--test-threads=1"])
         .env(programs::VARIABLE, program)
