@@ -142,7 +142,7 @@ fn run_151_makers_of_values_have_places() {
                 let at = holder.at().unwrap_or_else(|| panic!("{waiter}:\n{tree}"));
                 assert_eq!((at.file(), at.line()), (file!(), line + behind), "{tree}");
                 let place = format!(
-                    ", by task {} at {}:{}:",
+                    ", by task {} '{maker}' at {}:{}:",
                     holder.task().unwrap(),
                     file!(),
                     line + behind

@@ -56,9 +56,10 @@ fn top_in_a_terminal_slow() {
     terminal.press(&["s"], "sorted by longest wait");
     terminal.press(&["/"], "type a part of a name");
     terminal.press(&["philosopher-1", "Enter"], "filter: philosopher-1");
-    let screen = until(|| terminal.screen(), |screen| !screen.contains("philosopher-0   "));
-    assert!(screen.contains("philosopher-1"), "{screen}");
-    // The stack of the only task that is left. It waits for ever, so it has one.
+    let screen = until(|| terminal.screen(), |screen| !screen.contains("philosopher-2   "));
+    // Also the one that waits for it.
+    assert!(screen.contains("philosopher-1   ") && screen.contains("philosopher-0   "), "{screen}");
+    // The stack of a task that is left. Both wait for ever, so they have one.
     terminal.press(&["Enter"], "   0: ");
     terminal.press(&["Escape"], "spawned at");
     terminal.tmux(&["send-keys", "q"]);
