@@ -10,6 +10,14 @@ pub(crate) use std::sync::atomic;
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic;
 
+/// A lock that sleeps, for state that no worker waits for. The locks of the service and of time limits
+/// are of this kind.
+#[cfg(not(loom))]
+pub(crate) use std::sync::{Mutex, MutexGuard};
+
+#[cfg(loom)]
+pub(crate) use loom::sync::{Mutex, MutexGuard};
+
 /// A counter in a static, which loom's atomics do not support. It orders nothing.
 pub(crate) use std::sync::atomic::AtomicU64 as StaticU64;
 

@@ -2,7 +2,7 @@
 
 use super::engine::{Watch, find_ended};
 use super::handles::{Handles, List};
-use crate::scope::{Claimed, Internals, JoinError};
+use crate::scope::{Claimed, FromJoinError, Internals, JoinError};
 
 /// Waits for all tasks and returns their results in the order of the handles, like joining one
 /// after another.
@@ -78,7 +78,7 @@ pub fn join_all<H: Handles>(handles: H) -> Vec<Result<H::Output, JoinError>> {
 pub fn try_join_all<T, E, H>(handles: H) -> Result<Vec<T>, E>
 where
     H: Handles<Output = Result<T, E>>,
-    E: From<JoinError>,
+    E: FromJoinError,
 {
     let handles = handles.into_list();
     collect(&handles, || cancel_all(&handles))
@@ -89,7 +89,7 @@ where
 pub(super) fn collect<T, E, L>(handles: &L, failed: impl Fn()) -> Result<Vec<T>, E>
 where
     L: List<Output = Result<T, E>>,
-    E: From<JoinError>,
+    E: FromJoinError,
 {
     let mut values: Vec<_> = (0..handles.count()).map(|_| None).collect();
     let failure = find_ended_in(handles, |index, _| match success(handles.at(index)) {
@@ -101,7 +101,8 @@ where
             failed();
             Some(error)
         }
-    })?;
+    })
+    .map_err(E::from_join_error)?;
     match failure {
         Some(error) => Err(error),
         None => Ok(values.into_iter().map(keep).collect()),
@@ -131,9 +132,9 @@ pub(super) fn cancel_all<L: List>(handles: &L) {
 pub(super) fn success<H, T, E>(handle: &H) -> Result<Claimed<'_, H>, E>
 where
     H: Internals<Output = Result<T, E>> + ?Sized,
-    E: From<JoinError>,
+    E: FromJoinError,
 {
-    let claimed = Claimed::new(handle)?;
+    let claimed = Claimed::new(handle).map_err(E::from_join_error)?;
     if claimed.is_ok() {
         return Ok(claimed);
     }

@@ -3,7 +3,7 @@
 use super::all::{cancel_all, find_ended_in};
 use super::engine::Watch;
 use super::handles::{Handles, List};
-use crate::scope::JoinError;
+use crate::scope::FromJoinError;
 
 /// Waits for the first task that succeeds, cancels the other tasks, waits until they have ended,
 /// and returns the value.
@@ -40,11 +40,14 @@ use crate::scope::JoinError;
 ///     });
 /// });
 /// ```
+///
+/// [`JoinError::CallerCancelled`]: crate::JoinError::CallerCancelled
+/// [`JoinError::Empty`]: crate::JoinError::Empty
 #[track_caller]
 pub fn first_ok<T, E, H>(handles: H) -> Result<T, E>
 where
     H: Handles<Output = Result<T, E>>,
-    E: From<JoinError>,
+    E: FromJoinError,
 {
     let handles = handles.into_list();
     first(&handles, |watch| {
@@ -84,7 +87,7 @@ where
 pub fn first_ok_keep<T, E, H>(handles: H) -> Result<T, E>
 where
     H: Handles<Output = Result<T, E>>,
-    E: From<JoinError>,
+    E: FromJoinError,
 {
     first(&handles.into_list(), |_| ())
 }
@@ -94,11 +97,15 @@ where
 fn first<T, E, L>(handles: &L, won: impl Fn(&Watch<'_, '_>)) -> Result<T, E>
 where
     L: List<Output = Result<T, E>>,
-    E: From<JoinError>,
+    E: FromJoinError,
 {
     let mut last = None;
     let first = find_ended_in(handles, |index, watch| {
-        match handles.at(index).claim().unwrap_or_else(|no_result| Err(no_result.into())) {
+        match handles
+            .at(index)
+            .claim()
+            .unwrap_or_else(|no_result| Err(E::from_join_error(no_result)))
+        {
             Ok(value) => {
                 won(watch);
                 Some(value)
@@ -108,6 +115,7 @@ where
                 None
             }
         }
-    })?;
+    })
+    .map_err(E::from_join_error)?;
     first.ok_or_else(|| last.unwrap_or_else(|| unreachable!("there is at least one handle")))
 }

@@ -5,7 +5,7 @@ use std::{array, iter, slice, vec};
 use super::all::{collect, keep, success};
 use super::engine::find_ended;
 use super::handles::{IntoList, for_each_arity};
-use crate::scope::{Claimed, JoinError, Joinable};
+use crate::scope::{Claimed, FromJoinError, JoinError, Joinable};
 
 /// Waits until all tasks have succeeded, and returns their values. For a tuple of handles the
 /// values are a tuple, and the tasks may return different types. For a list they are a `Vec`. The
@@ -95,7 +95,7 @@ macro_rules! lists {
     ($([$($parameter:tt)*] $list:ty),* $(,)?) => {$(
         impl<$($parameter)*, T, E> Zipped for $list
         where
-            E: From<JoinError>,
+            E: FromJoinError,
             $list: IntoList<Output = Result<T, E>>,
         {
             type Values = Vec<T>;
@@ -116,7 +116,7 @@ lists!([I, F] iter::Map<I, F>);
 
 macro_rules! tuples {
     ($($count:literal: $($handle:ident $value:ident $index:tt),*;)*) => {$(
-        impl<Failure: From<JoinError>, $($value, $handle),*> Zipped for ($($handle,)*)
+        impl<Failure: FromJoinError, $($value, $handle),*> Zipped for ($($handle,)*)
         where
             $($handle: Joinable<Output = Result<$value, Failure>>,)*
         {
@@ -130,7 +130,8 @@ macro_rules! tuples {
                 let failure = find_ended($count, &|index| tasks[index], |index, _| match index {
                     $($index => success(&self.$index).map(|ok| values.$index = Some(ok)).err(),)*
                     _ => unreachable!("{} tasks are watched", $count),
-                })?;
+                })
+                .map_err(Failure::from_join_error)?;
                 match failure {
                     Some(error) => Err(error),
                     None => Ok(($(keep(values.$index),)*)),

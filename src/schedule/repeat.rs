@@ -129,8 +129,11 @@ impl Schedule {
         self
     }
 
-    /// Sets the maximum number of runs, including the first one. `None`, the default, sets no limit,
-    /// and so does 0.
+    /// Sets the maximum number of runs, including the first one. `None`, the default, sets no limit.
+    ///
+    /// 0 sets no limit either, as in other libraries for schedules. A schedule returns the result of
+    /// its last run, so there is always a first one. A program whose settings may ask for no runs
+    /// tests for that before.
     ///
     /// # Examples
     /// ```

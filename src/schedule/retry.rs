@@ -156,6 +156,9 @@ impl Retry {
 
     /// Runs `op` until it succeeds, and returns its value.
     ///
+    /// [`Schedule::until_ok`](crate::Schedule::until_ok), in contrast, makes a schedule with a limit
+    /// of runs, which [`run`](crate::schedule::Until::run) runs.
+    ///
     /// # Errors
     /// Returns the failure that exceeded the limit or the budget, or a failure that occurred after
     /// the caller had been cancelled. If a

@@ -34,6 +34,10 @@ impl Schedule {
     /// the same pause each time. If the pause is zero, it only lets other tasks run between two
     /// runs.
     ///
+    /// This makes a schedule, and [`run`](Until::run) runs it. A cancelled pause is an error apart
+    /// from the closure's. [`Retry::until_ok`](crate::Retry::until_ok), in contrast, runs its closure
+    /// itself, makes one error of the two, and may pause longer after each failure.
+    ///
     /// # Examples
     /// ```
     /// use ecru::Schedule;
@@ -73,7 +77,7 @@ impl Until {
     }
 
     /// Sets the maximum number of runs, including the first one. `None`, the default, sets no limit,
-    /// and so does 0.
+    /// and so does 0: see [`Schedule::max_runs`].
     pub fn max_runs(mut self, runs: impl Into<Option<u32>>) -> Until {
         self.schedule = self.schedule.max_runs(runs);
         self

@@ -123,6 +123,9 @@ fn limited<T>(deadline: Instant, has_passed: bool, body: impl FnOnce() -> T) -> 
 /// Runs a body that returns a `Result` under a [`timeout`]. The two errors become one, so one `?`
 /// is enough.
 ///
+/// The error type is any that implements `From<Elapsed>`, such as [`io::Error`] and `Box<dyn Error>`.
+/// If the body does not tell which one it is, name it: `Ok::<_, io::Error>(..)`.
+///
 /// # Errors
 /// Returns the body's error, or an [`Elapsed`] converted into the body's error type.
 ///
@@ -141,11 +144,32 @@ fn limited<T>(deadline: Instant, has_passed: bool, body: impl FnOnce() -> T) -> 
 /// ```
 pub fn try_timeout<T, E>(limit: Duration, body: impl FnOnce() -> Result<T, E>) -> Result<T, E>
 where
-    E: From<Elapsed>,
+    E: FromElapsed,
 {
     match timeout(limit, body) {
         Ok(result) => result,
-        Err(elapsed) => Err(elapsed.into()),
+        Err(elapsed) => Err(E::from_elapsed(elapsed)),
+    }
+}
+
+/// An error type that implements `From<Elapsed>`. It exists for the compiler's message about types
+/// that do not.
+#[expect(unnameable_types, reason = "programs implement `From<Elapsed>`")]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot say that a time limit has passed",
+    label = "the error of this body has no `From<ecru::Elapsed>`",
+    note = "implement `From<ecru::Elapsed>` for `{Self}`, or convert the body's error with `map_err` to a type that has it, such as `std::io::Error` or `Box<dyn std::error::Error>`",
+    note = "`ecru::timeout` keeps the two errors apart: it returns `Result<Result<_, {Self}>, ecru::Elapsed>`"
+)]
+pub trait FromElapsed {
+    #[doc(hidden)]
+    fn from_elapsed(elapsed: Elapsed) -> Self;
+}
+
+#[diagnostic::do_not_recommend]
+impl<E: From<Elapsed>> FromElapsed for E {
+    fn from_elapsed(elapsed: Elapsed) -> E {
+        E::from(elapsed)
     }
 }
 

@@ -30,9 +30,12 @@ enum JoinBegun {
 ///
 /// Dropping the handle, forgetting it or sending it elsewhere has no effect on the task: the task's
 /// scope waits for the task in any case. A result that is not taken is dropped with the handle,
-/// even if it is an `Err`. If the environment variable `ECRU_LOG` is set (and neither empty nor
-/// `0`), each such `Err` is reported by one line on standard error. A future of `async` code that is
-/// dropped in this way has run nothing, so debug builds always report it.
+/// even if it is an `Err`. Debug builds report such an `Err` by one line on standard error, which
+/// names the task and where it was spawned. They report only the first one of each place, and none
+/// of a task that has been cancelled, which is expected to fail. If the environment variable
+/// `ECRU_LOG` is set (and neither empty nor `0`), every build reports each of them. A task whose
+/// failure does not matter returns `()`. A future of `async` code that is dropped in this way has
+/// run nothing, so debug builds report each such task.
 ///
 /// A handle is a [`Source`](crate::Source) of the result, so it can be one of several things to
 /// wait for. To wait for this task alone, prefer [`join`](JoinHandle::join), which can start the

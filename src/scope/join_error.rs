@@ -74,6 +74,27 @@ impl From<JoinError> for io::Error {
     }
 }
 
+/// An error type that implements `From<JoinError>`. It exists for the compiler's message about types
+/// that do not.
+#[expect(unnameable_types, reason = "programs implement `From<JoinError>`")]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot say that a task has no result",
+    label = "the error of these tasks has no `From<ecru::JoinError>`",
+    note = "implement `From<ecru::JoinError>` for `{Self}`, or let the tasks return an error that has it, such as `std::io::Error` or `Box<dyn std::error::Error + Send + Sync>`",
+    note = "`ecru::join_all` keeps the two errors apart: it returns a `Result<Result<_, {Self}>, ecru::JoinError>` for each task"
+)]
+pub trait FromJoinError {
+    #[doc(hidden)]
+    fn from_join_error(error: JoinError) -> Self;
+}
+
+#[diagnostic::do_not_recommend]
+impl<E: From<JoinError>> FromJoinError for E {
+    fn from_join_error(error: JoinError) -> E {
+        E::from(error)
+    }
+}
+
 impl From<Cancelled> for JoinError {
     fn from(_: Cancelled) -> JoinError {
         JoinError::CallerCancelled

@@ -66,6 +66,7 @@ pub use when_cancelled::WhenCancelled;
 
 pub(crate) use self::core::ScopeCore;
 pub(crate) use future::PlainFuture;
+pub(crate) use join_error::FromJoinError;
 pub(crate) use joinable::{Claimed, Internals};
 pub(crate) use options::Options;
 pub(crate) use scoped::Plain;

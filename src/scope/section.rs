@@ -7,12 +7,18 @@
 //! is. When that rings, it is set again. So moving a limit away again and again, as idle limits do,
 //! takes no lock but the section's own.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 use std::time::Instant;
 
-use crate::base::alarm::{Alarm, Ring};
+#[cfg(all(test, loom))]
+use self::loom_models::{Alarm, clock};
+#[cfg(not(all(test, loom)))]
+use crate::base::alarm::Alarm;
+use crate::base::alarm::Ring;
+#[cfg(not(all(test, loom)))]
 use crate::base::clock;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
+use crate::base::sync::{Mutex, MutexGuard};
 use crate::task::CancelReason;
 use crate::task::cancel::{self, CancelNode, SectionNode};
 
@@ -118,3 +124,6 @@ impl Ring for Ringer {
         }
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_models;

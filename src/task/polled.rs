@@ -45,6 +45,7 @@ use super::header::Header;
 use super::observer::{self, Ending};
 use super::result::{Failure, Stage, TaskBox, Work, drop_quietly};
 use super::switch_hook::{Kept, calls_observer};
+use super::unseen;
 use crate::base::list::Link;
 use crate::base::sync::atomic::Ordering;
 
@@ -166,6 +167,9 @@ impl<P: PolledBody> TaskBox<Polled<P>> {
             Err(Failure::NeverRan)
         };
         let result = drop_body(polled, polled_once);
+        if result.is_ok() {
+            unseen::excuse_if_cancelled::<P::Output>(header);
+        }
         let panicked = matches!(result, Err(Failure::Panicked(_)));
         if calls_observer() {
             observer::ended(header, Ending::of(&result));

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "the box is erased to its header")]
 
 use std::alloc::Layout;
-use std::any::{self, Any};
+use std::any::Any;
 use std::cell::UnsafeCell;
 use std::mem::ManuallyDrop;
 use std::panic::{self, AssertUnwindSafe};
@@ -72,6 +72,10 @@ impl<B: Body> TaskBox<B> {
         };
         // SAFETY: T2: the running task holds a reference.
         let result = if unsafe { &*this }.begins() { body.run() } else { Err(dropped(body)) };
+        if result.is_ok() {
+            // SAFETY: T2: the running task holds a reference.
+            unseen::excuse_if_cancelled::<B::Output>(unsafe { &*this });
+        }
         let panicked = matches!(result, Err(Failure::Panicked(_)));
         if calls_observer() {
             // SAFETY: T2: the running task holds a reference.
@@ -148,11 +152,9 @@ impl<W: Work> TaskBox<W> {
     pub(crate) unsafe fn discard(this: *const Header) {
         // SAFETY: T1, by this function's contract.
         let stage = unsafe { Self::swap(this, Stage::Empty) };
-        if let Stage::Ended(Ok(value)) = &stage
-            && let Some(fault) = unseen::fault(value)
-        {
+        if let Stage::Ended(Ok(value)) = &stage {
             // SAFETY: T1: the owner of the stage holds a reference.
-            unseen::report(unsafe { &*this }, fault, any::type_name::<W::Output>());
+            unseen::look(unsafe { &*this }, value);
         }
         // The task has no result any more, and its scope did not fail, so a panic cannot be passed
         // on.

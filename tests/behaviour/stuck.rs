@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::Barrier;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
+use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -375,42 +376,125 @@ fn cancel_60_ignored_is_named() {
 /// The file name in this file's places.
 const PLACES: [&str; 1] = ["stuck.rs:"];
 
-/// - given: `ECRU_LOG` is `1`, or `0`
+/// Runs a test in a process of its own, in which `ECRU_LOG` is `log` and `body` runs in a run with
+/// one worker. Returns the lines that tell of an `Err`, or `None` in that process.
+#[track_caller]
+fn errors_told(test: &str, log: &str, body: fn()) -> Option<Vec<String>> {
+    let ran = alone_with(
+        test,
+        |command| _ = command.env("ECRU_LOG", log),
+        || {
+            let _watchdog = Watchdog::new();
+            Runtime::builder().workers(1).build().unwrap().run(body);
+        },
+    );
+    let said = String::from_utf8(ran?.stderr).unwrap();
+    let lines: Vec<_> = said.lines().filter(|line| line.contains("`Err`")).collect();
+    Some(lines.into_iter().map(String::from).collect())
+}
+
+fn fail() -> Result<String, std::fmt::Error> {
+    Err(std::fmt::Error)
+}
+
+/// - given: a debug build, or `ECRU_LOG=1`
 /// - when: a handle is dropped before or after its task has returned an `Err`; other handles are
 ///   joined, or their tasks return another type
-/// - then: with `1`, one line for each such task names it, where it was spawned and the type; with
-///   `0`, no line is printed
+/// - then: one line for each such task names it, where it was spawned and the type; a release build
+///   without `ECRU_LOG=1` prints none
 #[test]
 fn task_60_unseen_error_is_logged() {
-    const NAME: &str = "stuck::task_60_unseen_error_is_logged";
     for log in ["1", "0"] {
-        let ran = alone_with(
-            NAME,
-            |command| _ = command.env("ECRU_LOG", log),
-            || {
-                let _watchdog = Watchdog::new();
-                Runtime::builder().workers(1).build().unwrap().run(|| {
-                    ecru::scope(|s| {
-                        let error = || Err::<String, _>(std::fmt::Error);
-                        drop(s.builder().name("early").spawn(error));
-                        let late = s.builder().name("late").spawn(error);
-                        until(|| late.is_finished());
-                        drop(late);
-                        drop(s.builder().name("well").spawn(|| Ok::<_, std::fmt::Error>(())));
-                        drop(s.builder().name("plain").spawn(|| 7));
-                        s.builder().name("joined").spawn(error).join().unwrap().unwrap_err();
-                    });
-                });
-            },
-        );
-        let Some(output) = ran else { return };
-        let said = String::from_utf8_lossy(&output.stderr);
-        let lines: Vec<_> = said.lines().filter(|line| line.contains("`Err`")).collect();
-        assert_eq!(lines.len(), if log == "1" { 2 } else { 0 }, "{said}");
-        for (line, name) in lines.iter().zip(["'early'", "'late'"]) {
-            assert!(line.contains(name) && line.contains("stuck.rs:"), "{said}");
-            assert!(line.contains("core::fmt::Error"), "{said}");
+        let lines = errors_told("stuck::task_60_unseen_error_is_logged", log, || {
+            ecru::scope(|s| {
+                drop(s.builder().name("early").spawn(fail));
+                let late = s.builder().name("late").spawn(fail);
+                until(|| late.is_finished());
+                drop(late);
+                drop(s.builder().name("future").spawn_future(async { fail() }));
+                drop(s.builder().name("well").spawn(|| Ok::<_, std::fmt::Error>(())));
+                drop(s.builder().name("plain").spawn(|| 7));
+                s.builder().name("joined").spawn(fail).join().unwrap().unwrap_err();
+            });
+        });
+        let Some(mut lines) = lines else { return };
+        lines.sort_by_key(|line| ["'early'", "'late'"].map(|name| !line.contains(name)));
+        let speaks = log == "1" || cfg!(debug_assertions);
+        assert_eq!(lines.len(), if speaks { 3 } else { 0 }, "{lines:?}");
+        for (line, name) in lines.iter().zip(["'early'", "'late'", "'future'"]) {
+            assert!(line.contains(name) && line.contains("stuck.rs:"), "{line}");
+            assert!(line.contains("core::fmt::Error"), "{line}");
         }
+    }
+}
+
+/// - given: a debug build, or `ECRU_LOG=1`
+/// - when: handles are dropped whose tasks return an `Err`: several tasks of one place; tasks that
+///   have been cancelled; children of a `try_scope`; losers of `first_ok`; daemons
+/// - then: a debug build reports the first task of the one place, and no other; with `ECRU_LOG=1`
+///   all tasks of that place are reported, and those that were cancelled, except by `first_ok`
+#[test]
+fn task_74_unseen_errors_that_are_expected_are_not_reported() {
+    use std::fmt::Error;
+
+    for log in ["1", "0"] {
+        let test = "stuck::task_74_unseen_errors_that_are_expected_are_not_reported";
+        let lines = errors_told(test, log, || {
+            ecru::scope(|s| {
+                for number in 0..3 {
+                    drop(s.builder().name(format!("same {number}")).spawn(fail));
+                }
+            });
+            // Both children wait, one with a stack and one without.
+            let waiting = ecru::sync::Latch::new(2);
+            ecru::scope(|s| {
+                drop(s.builder().name("cancelled").spawn(|| {
+                    waiting.count_down();
+                    ecru::sleep(HOUR)
+                }));
+                let (arrived, mut polled) = (&waiting, false);
+                let answer = std::future::poll_fn(move |_| {
+                    if !std::mem::replace(&mut polled, true) {
+                        arrived.count_down();
+                    }
+                    if ecru::is_cancelled() { Poll::Ready(fail()) } else { Poll::Pending }
+                });
+                drop(s.builder().name("cancelled future").spawn_future(answer));
+                waiting.wait().unwrap();
+                s.cancel();
+            });
+            // This child computes, and looks only after the request.
+            ecru::scope(|s| {
+                let child = s.builder().name("cancelled at last").spawn(|| {
+                    until(ecru::is_cancelled);
+                    fail()
+                });
+                ecru::yield_now().unwrap();
+                child.cancel();
+                drop(child);
+            });
+            let failed = ecru::try_scope(|s| {
+                for _ in 0..2 {
+                    drop(s.builder().name("tried").spawn(fail));
+                }
+                Ok(())
+            });
+            assert_eq!(failed, Err(Error));
+            ecru::scope(|s| {
+                let won = s.builder().name("won").spawn(|| Ok(1));
+                let lost = s.builder().name("lost").spawn(|| Ok(ecru::sleep(HOUR).map(|()| 2)?));
+                assert_eq!(ecru::first_ok::<_, ecru::JoinError, _>([won, lost]).unwrap(), 1);
+                s.builder().name("daemon").spawn_daemon(fail);
+            });
+        });
+        let Some(lines) = lines else { return };
+        let count = |name: &str| lines.iter().filter(|line| line.contains(name)).count();
+        let is_all = log == "1";
+        let is_first = is_all || cfg!(debug_assertions);
+        assert_eq!(count("'same "), if is_all { 3 } else { usize::from(is_first) }, "{lines:?}");
+        assert_eq!(count("'cancelled"), if is_all { 3 } else { 0 }, "{lines:?}");
+        let rest = lines.len() - count("'same ") - count("'cancelled");
+        assert_eq!(rest, 0, "{lines:?}");
     }
 }
 

@@ -11,13 +11,14 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use ecru::channel::{SendError, TrySendError};
 use ecru::source::{Source, WaitList};
 use ecru::sync::Semaphore;
 
+use crate::base::{AtomicU64, Mutex, MutexGuard};
 use crate::broadcast_errors::{BroadcastRecvError, BroadcastTryRecvError};
 
 /// The treatment of receivers that lack the oldest value of a full [`broadcast`].
@@ -571,3 +572,6 @@ impl<T> fmt::Debug for BroadcastReceiver<T> {
         f.debug_struct("BroadcastReceiver").field("len", &self.len()).finish()
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_models;

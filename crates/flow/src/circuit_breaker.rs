@@ -3,12 +3,13 @@
 //! The *generation* counts the changes of the state. A call remembers the generation in which it
 //! began. If it ends in another one, its outcome says nothing about the present and is not counted.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 use std::{error, fmt, io};
 
 use ecru::Cancelled;
 
+use crate::base::{self, Mutex, MutexGuard};
 use crate::failure_window::FailureWindow;
 
 /// The state of a [`CircuitBreaker`].
@@ -272,7 +273,7 @@ impl CircuitBreaker {
         match &mut state.phase {
             Phase::Closed(_) if verdict == Verdict::Nothing => {}
             Phase::Closed(window) => {
-                let now = ecru::time::now();
+                let now = base::now();
                 let (since, window) =
                     window.get_or_insert_with(|| (now, FailureWindow::new(self.window)));
                 window.count(now.saturating_duration_since(*since), failed);
@@ -300,7 +301,7 @@ impl CircuitBreaker {
     }
 
     fn open(&self, state: &mut State) {
-        state.change(Phase::Open(ecru::time::now().checked_add(self.open_for)));
+        state.change(Phase::Open(base::now().checked_add(self.open_for)));
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -317,7 +318,7 @@ impl State {
 
 /// Returns the time that is left until then.
 fn left(until: Option<Instant>) -> Duration {
-    until.map_or(Duration::MAX, |until| until.saturating_duration_since(ecru::time::now()))
+    until.map_or(Duration::MAX, |until| until.saturating_duration_since(base::now()))
 }
 
 /// A call that is being made. Its drop counts it.
@@ -408,3 +409,6 @@ impl From<CircuitError<io::Error>> for io::Error {
         }
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_models;

@@ -46,6 +46,7 @@
 //! });
 //! ```
 
+mod base;
 mod broadcast;
 mod broadcast_errors;
 mod calls;

@@ -1,9 +1,11 @@
 //! A hub's mailbox: requests from its users, and the state that belongs to the running `run`.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
 use ecru::channel::{Receiver, Sender, unbounded};
+
+use crate::base::{Mutex, MutexGuard};
 
 /// Requests of type `C` for the task that holds the state `S`.
 pub(crate) struct Mailbox<C, S> {
@@ -78,3 +80,6 @@ impl<S> Drop for StateGuard<'_, S> {
         *self.place.lock().unwrap_or_else(PoisonError::into_inner) = self.state.take();
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_models;

@@ -4,13 +4,14 @@
 //! sleeps until its permits are free. The others wait for the turn. While there are waiters, no
 //! other call takes permits.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 use std::{error, fmt, mem};
 
 use ecru::Cancelled;
 use ecru::sync::Semaphore;
 
+use crate::base::{self, Mutex, MutexGuard};
 use crate::meter::{Bucket, Meter, Window};
 
 /// A limit on how often something is done: permits that become free as time passes.
@@ -59,7 +60,7 @@ struct State {
 impl State {
     /// Returns the time as the meter counts it.
     fn now(&mut self) -> u128 {
-        let now = ecru::time::now();
+        let now = base::now();
         now.saturating_duration_since(*self.origin.get_or_insert(now)).as_nanos()
     }
 
@@ -235,7 +236,7 @@ impl RateLimiter {
         loop {
             match waiting.take() {
                 Ok(()) => return Ok(()),
-                Err(wait) => ecru::sleep(wait)?,
+                Err(wait) => base::sleep(wait)?,
             }
         }
     }
@@ -351,3 +352,6 @@ impl fmt::Display for RateLimited {
 }
 
 impl error::Error for RateLimited {}
+
+#[cfg(all(test, loom))]
+mod loom_models;

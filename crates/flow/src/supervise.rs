@@ -31,6 +31,57 @@ struct Child<'a, E> {
 ///
 /// A child that returns `Ok` has ended and is not started again.
 ///
+/// # Actors
+/// An actor is a task that owns a state and reads requests from its *mailbox*, a channel. To outlive
+/// a restart, the mailbox belongs to the code around the supervisor, and the child borrows it. So
+/// senders notice nothing of a restart, and the next start reads on where the last one stopped. The
+/// state is new. The request that has failed is lost, and a sender for its reply is dropped, which
+/// the requester sees as a disconnection. When the supervisor escalates and the mailbox is dropped,
+/// senders see that.
+///
+/// ```
+/// use ecru::channel::{self, Receiver, Sender};
+/// use ecru_flow::supervise;
+/// use std::time::Duration;
+///
+/// enum Request {
+///     Divide(u32, Sender<u32>),
+///     CountDivisions(Sender<u32>),
+/// }
+///
+/// fn divider(mailbox: &Receiver<Request>) -> Result<(), String> {
+///     let mut divisions = 0;
+///     for request in mailbox {
+///         match request {
+///             Request::Divide(by, reply) => {
+///                 let part = 100_u32.checked_div(by).ok_or("a division by zero")?;
+///                 divisions += 1;
+///                 let _ = reply.send(part);
+///             }
+///             Request::CountDivisions(reply) => _ = reply.send(divisions),
+///         }
+///     }
+///     Ok(())
+/// }
+///
+/// ecru::run(|| {
+///     let (address, mailbox) = channel::bounded(8);
+///     ecru::scope(|s| {
+///         s.spawn(|| {
+///             let actor = supervise(5, Duration::from_secs(60)).child("divider", || divider(&mailbox));
+///             actor.run().unwrap();
+///         });
+///         let [(bad, refused), (good, part), (reply, count)] = [(); 3].map(|()| channel::oneshot());
+///         address.send(Request::Divide(0, bad)).unwrap();
+///         address.send(Request::Divide(7, good)).unwrap();
+///         address.send(Request::CountDivisions(reply)).unwrap();
+///         assert!(refused.recv().is_err());
+///         assert_eq!((part.recv(), count.recv()), (Ok(14), Ok(1)));
+///         drop(address); // the actor ends
+///     });
+/// });
+/// ```
+///
 /// # Examples
 /// ```
 /// use ecru::channel;

@@ -68,7 +68,10 @@ fn programs_are_short_and_all_are_compiled() {
     for page in pages() {
         let mut length = 0;
         for (number, (fence, line)) in lines(&page).into_iter().enumerate() {
-            let Some(words) = fence.filter(|words| words.starts_with("rust")) else { continue };
+            let is_program = |words: &String| {
+                ["rust", "go", "java"].iter().any(|language| words.starts_with(language))
+            };
+            let Some(words) = fence.filter(is_program) else { continue };
             assert!(!words.contains("ignore"), "{page}: a program is not compiled: {words}");
             length += 1;
             if line == "```" {

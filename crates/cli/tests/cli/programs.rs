@@ -34,6 +34,8 @@ fn is_a_program() {
         guide::HANGS => guide::hangs::start,
         guide::SLOW => guide::slow::start,
         guide::LEAKS => guide::leaks::start,
+        guide::LEFT => guide::left::start,
+        guide::SIGNAL => guide::signal::start,
         other => panic!("there is no program {other}"),
     };
     program();
@@ -44,6 +46,8 @@ pub(crate) mod guide {
     pub(crate) const HANGS: &str = "guide-hangs";
     pub(crate) const SLOW: &str = "guide-slow";
     pub(crate) const LEAKS: &str = "guide-leaks";
+    pub(crate) const LEFT: &str = "guide-left";
+    pub(crate) const SIGNAL: &str = "guide-signal";
 
     pub(crate) mod hangs {
         include!("../../../../doc/guide/programs/hangs.rs");
@@ -55,6 +59,22 @@ pub(crate) mod guide {
 
     pub(crate) mod slow {
         include!("../../../../doc/guide/programs/slow.rs");
+        pub(crate) fn start() {
+            super::super::ready();
+            main().unwrap();
+        }
+    }
+
+    pub(crate) mod left {
+        include!("../../../../doc/guide/programs/left.rs");
+        pub(crate) fn start() {
+            super::super::ready();
+            main();
+        }
+    }
+
+    pub(crate) mod signal {
+        include!("../../../../doc/guide/programs/signal.rs");
         pub(crate) fn start() {
             super::super::ready();
             main().unwrap();

@@ -28,9 +28,15 @@ fn asks(arguments: &[&str]) -> String {
 struct Page(Vec<(String, String)>);
 
 impl Page {
-    /// Reads a page, whose first program must be this one.
+    /// Reads a page, which must have the program of its name.
     #[track_caller]
     fn about(name: &str) -> Page {
+        let page = Page::named(name);
+        page.place_of(name);
+        page
+    }
+
+    fn named(name: &str) -> Page {
         let text = read(&guide_folder().join(format!("src/10-{name}.md")));
         let mut blocks: Vec<(String, String)> = Vec::new();
         let mut is_inside = false;
@@ -47,10 +53,15 @@ impl Page {
             }
             is_inside = line.starts_with("```") != is_inside;
         }
-        let program = read(&guide_folder().join(format!("programs/{name}.rs")));
-        let shown = blocks.iter().find(|(words, _)| words.starts_with("rust")).unwrap();
-        assert_eq!(shown.1, program, "the program of the page");
         Page(blocks)
+    }
+
+    /// Returns the place of a program among the blocks.
+    #[track_caller]
+    fn place_of(&self, program: &str) -> usize {
+        let text = read(&guide_folder().join(format!("programs/{program}.rs")));
+        let is_it = |(words, shown): &(String, String)| words.starts_with("rust") && *shown == text;
+        self.0.iter().position(is_it).unwrap_or_else(|| panic!("the page lacks {program}.rs"))
     }
 
     /// Returns the text that the page shows after a command.
@@ -58,8 +69,13 @@ impl Page {
     fn output_of(&self, command: &str) -> &str {
         let shows = |block: &(String, String)| block.1.lines().any(|line| line == command);
         let place = self.0.iter().position(shows).unwrap_or_else(|| panic!("no {command}"));
+        self.output_after(place)
+    }
+
+    #[track_caller]
+    fn output_after(&self, place: usize) -> &str {
         let (words, output) = &self.0[place + 1];
-        assert_eq!(words, "text", "what {command} prints");
+        assert_eq!(words, "text", "what {} prints", self.0[place].1);
         output
     }
 
@@ -67,18 +83,29 @@ impl Page {
     /// returns. A line `..` stands for any lines.
     #[track_caller]
     fn is_true_of(&self, command: &str, look: impl Fn() -> String) {
-        let shown = plain(self.output_of(command));
-        let missing = || -> String {
-            let seen = plain(&look());
-            let lacks = |line: &&str| *line != ".." && !seen.lines().any(|one| one == *line);
-            let missing: Vec<&str> = shown.lines().filter(lacks).collect();
-            match missing[..] {
-                [] => String::new(),
-                _ => format!("{command}: missing\n{}\n\nin\n{seen}", missing.join("\n")),
-            }
-        };
-        until(missing, str::is_empty);
+        is_true(command, self.output_of(command), look);
     }
+
+    /// Does the same for what the page shows after a program.
+    #[track_caller]
+    fn is_true_of_program(&self, program: &str, look: impl Fn() -> String) {
+        is_true(program, self.output_after(self.place_of(program)), look);
+    }
+}
+
+#[track_caller]
+fn is_true(of: &str, shown: &str, look: impl Fn() -> String) {
+    let shown = plain(shown);
+    let missing = || -> String {
+        let seen = plain(&look());
+        let lacks = |line: &&str| *line != ".." && !seen.lines().any(|one| one == *line);
+        let missing: Vec<&str> = shown.lines().filter(lacks).collect();
+        match missing[..] {
+            [] => String::new(),
+            _ => format!("{of}: missing\n{}\n\nin\n{seen}", missing.join("\n")),
+        }
+    };
+    until(missing, str::is_empty);
 }
 
 /// Returns a text without what differs from run to run: numbers of tasks, addresses, times, the
@@ -125,7 +152,12 @@ fn plain_word(word: &str) -> String {
     if let Some(rest) = word.strip_prefix('#') {
         return format!("#_{}", rest.trim_start_matches(is_digit));
     }
-    // A time such as `201.5ms:` or `1.0s`.
+    // A time such as `201.5ms:` or `1.0s`, perhaps behind a parenthesis.
+    if let Some(rest) = word.strip_prefix('(')
+        && rest.starts_with(is_digit)
+    {
+        return format!("({}", plain_word(rest));
+    }
     let unit = word.trim_start_matches(|c: char| is_digit(c) || c == '.');
     let bare = unit.trim_end_matches([',', ':', ')']);
     if unit.len() < word.len() && matches!(bare, "s" | "ms" | "µs") {
@@ -184,7 +216,31 @@ fn my_program_leaks_slow() {
     page.is_true_of("ecru dump $!", || asks(&["dump", path(&program.socket)]));
     // The other output must not be there before the signal.
     assert!(!read(&stderr).contains("suspected"));
+    ask_by_signal(&program);
+    page.is_true_of("kill -USR1 $!", || read(&stderr));
+}
+
+#[track_caller]
+fn ask_by_signal(program: &Program) {
     let process = program.child.id().to_string();
     assert!(Command::new("kill").args(["-USR1", &process]).status().unwrap().success());
-    page.is_true_of("kill -USR1 $!", || read(&stderr));
+}
+
+#[test]
+fn tasks_that_are_left_are_reported_slow() {
+    let page = Page::named("leaks");
+    let (_program, stderr) = start_with_stderr(guide::LEFT, |command| {
+        command.env("ECRU_WATCHDOG", "1s");
+    });
+    page.is_true_of_program("left", || read(&stderr));
+}
+
+#[test]
+fn a_signal_makes_a_program_print_its_tasks_slow() {
+    Page::named("when-it-goes-wrong").place_of("signal");
+    let (program, stderr) = start_with_stderr(guide::SIGNAL, |_| {});
+    // By then it has a handler of the signal.
+    until(|| asks(&["dump", path(&program.socket)]), |dump| dump.contains("the root"));
+    ask_by_signal(&program);
+    until(|| read(&stderr), |dump| dump.contains("the root") && dump.contains("signal.rs"));
 }
