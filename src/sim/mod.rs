@@ -111,6 +111,7 @@ mod notes;
 mod outages;
 mod paths;
 mod pilot;
+mod program;
 mod report;
 mod search;
 mod shrink;

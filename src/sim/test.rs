@@ -6,7 +6,8 @@ use super::command::{ONE, message};
 use super::explore::{BelowReports, Found, Simulated};
 use super::failure::Failure;
 use super::pilot::Plan;
-use super::search::{Caught, Program, Runs, length};
+use super::program::Program;
+use super::search::{Caught, Runs, length};
 use super::simulation::Simulation;
 use super::strategy::Strategy;
 
