@@ -116,6 +116,7 @@ mod report;
 mod search;
 mod shrink;
 mod simulation;
+mod step_limit;
 mod strategy;
 mod test;
 #[cfg(all(test, not(loom)))]
@@ -126,7 +127,6 @@ mod timeline;
 mod toy;
 mod trace;
 mod turns;
-mod watch;
 
 pub use everywhere::{cancel_everywhere, fault_everywhere, set_up};
 pub use explore::{Found, explore};

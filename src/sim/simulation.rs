@@ -20,8 +20,8 @@ use super::last_words::LastWords;
 use super::link::Link;
 use super::pilot::{Pilot, Plan};
 use super::report::Report;
+use super::step_limit::StepLimit;
 use super::strategy::Strategy;
-use super::watch::Watch;
 use crate::base::random::{self, Generator};
 use crate::base::simulated::Simulated;
 use crate::base::{clock, simulated};
@@ -307,8 +307,8 @@ impl Simulation {
         let at = if let Some(at) = self.at { at } else { Location::caller() };
         let words = LastWords::new(seed, self.command.clone());
         let (desk, place) = (Arc::new(Desk::new(words)), Mutex::new(None));
-        let watch = Watch::begin(&desk, limits.step);
-        let watch = watch.unwrap_or_else(|error| panic!("a simulation cannot be watched: {error}"));
+        let limit = StepLimit::begin(&desk, limits.step);
+        let limit = limit.unwrap_or_else(|error| panic!("a simulation cannot be watched: {error}"));
         let joined = thread::scope(|s| {
             let main = || *lock(&place) = simulate(&self, Arc::clone(&desk), at, f);
             let builder = thread::Builder::new().name(format!("ecru-sim-{seed}")).stack_size(STACK);
@@ -321,7 +321,7 @@ impl Simulation {
         if let Err(payload) = joined {
             panic::resume_unwind(payload);
         }
-        drop(watch);
+        drop(limit);
         let outcome = desk.take_outcome().expect("a thread that has not panicked delivers it");
         let Outcome { failure, trace_hash, elapsed, steps, mut record, notes } = outcome;
         let value = lock(&place).take();
