@@ -72,7 +72,8 @@ impl fmt::Display for Failure {
             Failure::Deadlock(tree) => {
                 write!(
                     f,
-                    "deadlock: each task waits, no timer is set, and nothing is under way that could end a wait\n{tree}"
+                    "deadlock: each task waits, no timer is set, and nothing is under way that could end a wait, unless a \
+                     thread outside of the simulation is slow\n{tree}"
                 )
             }
             Failure::Panicked(payload) => {

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 /// - given: two tasks that take two locks in different orders
 /// - when: a seed lets each have one
-/// - then: the run fails at once; the text names both tasks, what they wait for, and who holds it
+/// - then: the run fails at once; the text names both tasks, what they wait for, and who holds it, and
+///   says that a slow thread may be what is missing
 #[test]
 fn sim_18_deadlock() {
     let failed = first_failure(|| {
@@ -37,6 +38,7 @@ fn sim_18_deadlock() {
         let held = format!("which task {} acquired at {}", other.id(), file!());
         assert!(wait.object().unwrap().contains(&held), "{text}");
     }
+    assert!(text.contains("unless a thread outside of the simulation is slow"), "{text}");
     // The numbers are those of this run.
     assert!(text.contains("task #1 'forward'") && text.contains("task #2 'backward'"), "{text}");
     assert_eq!(failed.elapsed, Duration::ZERO);
