@@ -232,8 +232,8 @@ impl Simulation {
         self
     }
 
-    /// Sets a file to which the recorder's page is written if a run fails. The text of the report
-    /// names it. An [exploration](Simulation::explore) writes the page of each run that fails, so
+    /// Sets a file to which the recorder's page is written if a run fails. It has the
+    /// [timeline](Report::timeline), too. The text of the report names the file. An [exploration](Simulation::explore) writes the page of each run that fails, so
     /// that of the last one stays. The default is to write none.
     ///
     /// This also sets a [recorder](Simulation::record) of 1 MiB, unless there is one.
@@ -335,9 +335,26 @@ impl Simulation {
         };
         let trace = mem::take(&mut record.trace);
         let recorder = desk.pool.get().and_then(|pool| pool.recorder.clone()).map(Recorder::new);
-        let page = self.record_on_failure.as_deref().filter(|_| result.is_err());
-        let page = page.zip(recorder.as_ref()).map(|(path, recorder)| recorder.write_to(path));
-        Report { result, seed, trace_hash, elapsed, steps, trace, notes, record, recorder, page }
+        let whole_recorder = OnceLock::new();
+        let mut report = Report {
+            result,
+            seed,
+            trace_hash,
+            elapsed,
+            steps,
+            trace,
+            notes,
+            record,
+            recorder,
+            whole_recorder,
+            page: None,
+        };
+        if let Some(path) = &self.record_on_failure
+            && report.result.is_err()
+        {
+            report.page = report.recorder().map(|recorder| recorder.write_to(path));
+        }
+        report
     }
 }
 
