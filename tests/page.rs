@@ -180,13 +180,13 @@ fn the_page_shows_many_events_slow() {
     println!("{turns} turns: first paint after {first} ms, a zoom takes {zoom} ms");
 }
 
-/// Scans the rows of the hosts with the pointer, and collects what is shown.
+/// Moves the pointer along the middles of the rows, and collects what is shown.
 #[cfg(feature = "sim")]
 const HOVER: &str = r"<script>
 (() => {
   const chart = document.getElementById('chart'), tip = document.getElementById('tip');
   const place = chart.getBoundingClientRect(), found = new Set();
-  for (let y = 26; y < 160; y += 6) for (let x = 0; x <= place.width; x += 2) {
+  for (let y = 35; y < 140; y += 26) for (let x = 0; x <= place.width; x += 3) {
     const at = { clientX: place.left + x, clientY: place.top + y };
     chart.dispatchEvent(new PointerEvent('pointermove', at));
     if (tip.style.display === 'block') tip.querySelectorAll('b').forEach(b => found.add(b.textContent));
