@@ -259,9 +259,11 @@ impl Model for Files {
     }
 
     fn excuse(self, program: &[Op], real: &str, simulated: &str) -> Option<&'static str> {
-        let opens = matches!(program.last(), Some(Op::Open(..)));
-        let is_known = opens && real == "InvalidInput" && simulated == "InvalidInput (22)";
-        is_known.then_some("options that std refuses")
+        match (program.last()?, real, simulated) {
+            (Op::Open(..), "InvalidInput", "InvalidInput (22)") => Some("options that std refuses"),
+            (Op::Read(_, 0), "\"\"", "IsADirectory (21)") => Some("nothing read from a directory"),
+            _ => None,
+        }
     }
 }
 
