@@ -66,6 +66,9 @@ pub enum Failure {
     OutOfTime(TaskTree),
 }
 
+/// How many turns a task may take after its host has crashed.
+pub(super) const LAST_STEPS: u32 = 10_000;
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -112,7 +115,7 @@ impl fmt::Display for Failure {
                 f,
                 "{task} has not ended {} steps after the crash of its host '{host}'; its waits fail with `Cancelled`: let it \
                  return when a wait fails",
-                super::hosts::LAST_STEPS
+                LAST_STEPS
             ),
             Failure::Diverged(divergence) => write!(
                 f,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::course::Course;
 use super::hosts::{self, Outage};
+use super::outages;
 use crate::driver::{HostId, Incident};
 use crate::{base::simulated, sched};
 
@@ -74,6 +75,7 @@ pub fn host(name: &str, f: impl Fn() -> io::Result<()> + 'static) -> Host {
     let Some(id) = hosts::add(&course, &shared, Rc::new(f)) else {
         panic!("there is a host with the name {name:?} already, or there are too many hosts")
     };
+    outages::begin(&course, id);
     Host { id, name: shared }
 }
 
