@@ -179,3 +179,111 @@ fn the_page_shows_many_events_slow() {
     let (first, zoom) = (noted(&document, "first-paint"), noted(&document, "zoom"));
     println!("{turns} turns: first paint after {first} ms, a zoom takes {zoom} ms");
 }
+
+/// Moves the pointer along the middles of the rows, and collects what is shown.
+#[cfg(feature = "sim")]
+const HOVER: &str = r"<script>
+(() => {
+  const chart = document.getElementById('chart'), tip = document.getElementById('tip');
+  const place = chart.getBoundingClientRect(), found = new Set();
+  for (let y = 35; y < 140; y += 26) for (let x = 0; x <= place.width; x += 3) {
+    const at = { clientX: place.left + x, clientY: place.top + y };
+    chart.dispatchEvent(new PointerEvent('pointermove', at));
+    if (tip.style.display === 'block') tip.querySelectorAll('b').forEach(b => found.add(b.textContent));
+  }
+  const list = document.createElement('pre');
+  list.id = 'hovered';
+  list.textContent = [...found].join('\n');
+  document.body.append(list);
+})();
+</script></body>";
+
+/// The page of a failed simulation draws what has happened to its hosts.
+#[cfg(feature = "sim")]
+#[test]
+fn the_page_shows_the_hosts_of_a_simulation_slow() {
+    use ecru::net::{TcpListener, TcpStream, UdpSocket};
+    use ecru::sim::{self, Simulation};
+    use std::io::{self, Read};
+    use std::time::Duration;
+
+    fn server() -> io::Result<()> {
+        TcpListener::bind("0.0.0.0:80")?.serve(9, |mut stream, _| {
+            let mut text = [0; 4];
+            stream.read_exact(&mut text)?;
+            ecru::fs::write("journal", text)?;
+            ecru::fs::File::open("journal")?.sync_all()?;
+            stream.write_all(b"stored")
+        })
+    }
+    fn program() {
+        let pause = || ecru::sleep(Duration::from_millis(20)).unwrap();
+        let ask = || -> io::Result<String> {
+            let mut stream = TcpStream::connect("server:80")?;
+            stream.write_all(b"text")?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer)?;
+            Ok(answer)
+        };
+        let server = sim::host("server", server);
+        pause();
+        sim::note("asks <now>");
+        assert_eq!(ask().unwrap(), "stored");
+        pause();
+        server.crash();
+        pause();
+        server.restart();
+        pause();
+        UdpSocket::bind("0.0.0.0:1").unwrap().send_to(b"lost", "server:7").unwrap();
+        pause();
+        sim::partition(&[&sim::here()], &[&server]);
+        pause();
+        sim::heal();
+        pause();
+        panic!("the end of the program");
+    }
+    if !is_wanted() {
+        return;
+    }
+    let folder = Folder::new("hosts");
+    let page = folder.0.join("page.html");
+    let report = Simulation::new(1).record_on_failure(&page).run(program);
+    let events = report.timeline().events().count();
+    assert!(report.result.is_err());
+    let text = fs::read_to_string(&page).unwrap();
+    let (head, foot) = text.rsplit_once("</body>").unwrap();
+    fs::write(&page, format!("{head}{HOVER}{foot}")).unwrap();
+    let document = open(&folder, &page, "", &["--dump-dom"]);
+    assert_eq!(noted(&document, "state"), "ready");
+    assert_eq!(noted(&document, "events"), events.to_string());
+    // A request and its answer.
+    assert_eq!(noted(&document, "messages"), "2");
+    let marks: usize = noted(&document, "marks").parse().unwrap();
+    assert!(marks > 12 && marks <= events, "{marks} marks of {events} events");
+    assert!(document.contains("host root") && document.contains("host server"));
+    let hovered = document.split_once("<pre id=\"hovered\">").unwrap().1;
+    let hovered = hovered.split_once("</pre>").unwrap().0;
+    for shown in [
+        "note: asks &lt;now&gt;",
+        "sends 4 bytes to 'server', arrives 1.00 ms later",
+        "receives 4 bytes from 'root'",
+        "has synced '",
+        "receives 6 bytes from 'server'",
+        "crashes",
+        "restarts (life 2)",
+        "drops a datagram from 'root': no socket receives from there",
+        "is cut off from what '",
+        "all partitions end",
+        "the run fails",
+    ] {
+        assert!(hovered.contains(shown), "no mark for {shown:?} in {hovered}");
+        // The list of all events has no arrivals.
+        let line = shown.split(", arrives").next().unwrap();
+        assert!(document.matches(line).count() >= 2, "no line for {line:?}");
+    }
+    if let Some(path) = std::env::var_os("ECRU_SCREENSHOT") {
+        fs::write(&page, text).unwrap();
+        let option = format!("--screenshot={}", Path::new(&path).display());
+        open(&folder, &page, "", &[&option]);
+    }
+}

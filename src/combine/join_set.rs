@@ -115,7 +115,8 @@ struct Member<'scope, T> {
 // SAFETY: G1: the lock guards the pile and its links. Results move between threads, each to one
 // reader.
 unsafe impl<T: Send, S: Sync> Sync for JoinSet<'_, '_, T, S> {}
-// SAFETY: G1: the same holds for moving the whole set.
+// SAFETY: G1: the pile and its links belong to no thread, and the results, which move with the set,
+// are `Send`.
 unsafe impl<T: Send, S: Sync> Send for JoinSet<'_, '_, T, S> {}
 
 impl<'scope, 'env, T> JoinSet<'scope, 'env, T> {
@@ -176,9 +177,11 @@ impl<'scope, T, S> JoinSet<'scope, '_, T, S> {
         // SAFETY: G1: no other thread knows the member yet, and none frees it before the lock below
         // is released.
         let task = unsafe { &(*member).handle }.task().0;
-        // SAFETY: G1: as for the line above.
+        // SAFETY: G1: no other thread frees the member before the lock below is released. The line
+        // makes no reference, so the entry may be shared through the pointer.
         let entry = unsafe { &raw const (*member).entry };
-        // SAFETY: G1: as for the line above.
+        // SAFETY: G1: the entry is a part of the member, which no other thread frees before the lock
+        // below is released.
         unsafe { &*entry }.set_key(member.cast_const().cast());
         let members = self.members.lock();
         // SAFETY: L3: the member is in no list, and stays in place until it has been taken out

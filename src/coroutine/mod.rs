@@ -27,7 +27,8 @@
 //   too.
 // - `frames`: the frames that a coroutine must close before it suspends, because it may be
 //   forgotten.
-// - `panics`: which stack a panic counted by the thread belongs to.
+// - `panics`: which stack a panic counted by the thread belongs to. `hook`: whether the code is inside
+//   the panic hook.
 // - `initializers`: the search for initializers of thread-locals that wait.
 // - `unwinder`: a walk over the frames of the running stack.
 // - `thread_end`: the phase of a thread in which its coroutines must not run any more.
@@ -62,6 +63,7 @@ mod coroutine;
 mod executor;
 pub(crate) mod frames;
 mod generator;
+pub(crate) mod hook;
 pub(crate) mod initializers;
 pub(crate) mod leaked;
 pub(crate) mod overflow;

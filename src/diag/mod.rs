@@ -78,4 +78,8 @@ pub(crate) use on_signal::DumpOnSignal;
 pub(crate) use record::{RECORD_MAX, RECORD_MIN, write_page_of_panic};
 pub(crate) use watchdog::{LIMIT_MIN, Watchdog, limit_by_default};
 #[cfg(feature = "sim")]
-pub(crate) use {deadlock::examine, trace::called_at};
+pub(crate) use {
+    deadlock::examine,
+    record::{HostEvent, HostEventSort},
+    trace::called_at,
+};

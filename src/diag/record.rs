@@ -1,6 +1,8 @@
 //! The flight recorder as programs see it, and what it writes.
 
 mod chrome;
+#[cfg(feature = "sim")]
+mod hosts;
 mod page;
 mod story;
 
@@ -10,6 +12,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "sim")]
+pub(crate) use self::hosts::{HostEvent, HostEventSort};
 use self::story::{Cause, Story};
 use super::metrics::Delays;
 use crate::base::hash::HashMap;
@@ -56,16 +60,41 @@ const LAST_EVENTS: usize = 200_000;
 #[derive(Clone)]
 pub struct Recorder {
     rings: Arc<Rings>,
+    /// What has happened to the hosts of a simulation that is over.
+    #[cfg(feature = "sim")]
+    hosts: Option<Arc<[HostEvent]>>,
 }
 
 impl Recorder {
     pub(crate) fn new(rings: Arc<Rings>) -> Recorder {
-        Recorder { rings }
+        Recorder {
+            rings,
+            #[cfg(feature = "sim")]
+            hosts: None,
+        }
+    }
+
+    /// Adds what has happened to the hosts of a simulation, in the order of time, for the page.
+    #[cfg(feature = "sim")]
+    pub(crate) fn with_hosts(self, hosts: Vec<HostEvent>) -> Recorder {
+        Recorder { hosts: Some(hosts.into()), ..self }
+    }
+
+    /// Tells what the rings hold, or their last `most` events.
+    fn story(&self, most: usize) -> Story {
+        let story = Story::new(&self.rings, most);
+        #[cfg(feature = "sim")]
+        let story = {
+            let last = self.hosts.as_deref().and_then(|hosts| hosts.last());
+            let end = last.map_or(story.end, |event| event.at.max(story.end));
+            Story { end, hosts: self.hosts.clone(), ..story }
+        };
+        story
     }
 
     /// Returns about the last events, as a trace or as a page.
     pub(super) fn last_events(&self, as_page: bool) -> io::Result<Vec<u8>> {
-        let story = Story::new(&self.rings, LAST_EVENTS);
+        let story = self.story(LAST_EVENTS);
         let mut text = Vec::new();
         if as_page { page::write(&story, &mut text) } else { chrome::write(&story, &mut text) }?;
         Ok(text)
@@ -103,7 +132,7 @@ impl Recorder {
     /// # Examples
     /// See [`Recorder`].
     pub fn write_trace(&self, mut out: impl Write) -> io::Result<()> {
-        chrome::write(&Story::new(&self.rings, usize::MAX), &mut out)?;
+        chrome::write(&self.story(usize::MAX), &mut out)?;
         out.flush()
     }
 
@@ -115,6 +144,10 @@ impl Recorder {
     /// the task has depended on. The search finds tasks by name, number, place of the spawn, and reason
     /// of a wait. The address of the page names the moment and the task, so that it can be passed on:
     /// `page.html#t=NANOSECONDS&task=NUMBER`.
+    ///
+    /// The page of a simulation also has a row for each host, with what has happened to it: messages,
+    /// faults, partitions, crashes and restarts, synced files, and notes. An arrow leads from a message
+    /// to the next arrival of as many bytes.
     ///
     /// # Errors
     /// Returns the errors of `out`.
@@ -133,7 +166,7 @@ impl Recorder {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn write_page(&self, mut out: impl Write) -> io::Result<()> {
-        page::write(&Story::new(&self.rings, usize::MAX), &mut out)?;
+        page::write(&self.story(usize::MAX), &mut out)?;
         out.flush()
     }
 

@@ -50,6 +50,7 @@ mod acceptors;
 mod address;
 mod attempt;
 mod descriptor;
+mod fd_alarm;
 mod file;
 mod flight;
 mod kind;
@@ -68,7 +69,6 @@ mod tests;
 mod thread;
 mod uring;
 mod waker;
-mod watch;
 
 use std::io;
 use std::sync::Arc;
@@ -81,6 +81,7 @@ pub(crate) use {
     address::{Address, RawAddress},
     attempt::{AtOnce, at_once, try_now},
     descriptor::{Descriptor, OwnedDescriptor},
+    fd_alarm::{FdAlarm, Sides},
     flight::InFlight,
     kind::{DriverChoice, check, choose},
     lent::{LentCall, LentOp},
@@ -91,7 +92,6 @@ pub(crate) use {
     request::perform::{needs_kernel, request},
     thread::Thread,
     waker::Waker,
-    watch::{Sides, Watch},
 };
 
 #[cfg(feature = "sim")]

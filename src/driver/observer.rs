@@ -2,7 +2,7 @@
 //!
 //! An op is one wait. An [`Observer`] is told of all news of one fd, for as long as both exist, so a
 //! wait needs neither a system call nor memory. The driver of a worker tells it, after
-//! [`Observe::observe`]. On other threads, and in simulations, a [`Watch`](super::Watch) does.
+//! [`Observe::observe`]. On other threads, and in simulations, an [`FdAlarm`](super::FdAlarm) does.
 //!
 //! # Protocol
 //! The word of an observer has a bit for each side that is *ready*, and a count of the news. A side

@@ -2,7 +2,6 @@
 #![expect(unsafe_code, reason = "sends ops, which carry raw pointers, to other threads")]
 
 use super::descriptor::Descriptor;
-use super::stream::is_in_nonblocking_mode;
 use std::io;
 
 /// What a wait for an fd waits for.
@@ -200,19 +199,6 @@ impl<'a> Op<'a> {
             | Op::WriteVectored { .. } => Interest::Write,
             Op::Readiness { interest, .. } => interest,
             Op::File(FileOp { call, .. }) => call.interest(),
-        }
-    }
-
-    /// Returns the readiness to await before a thread blocks for the op, and whether the op may be
-    /// attempted again and again after it.
-    pub(crate) fn awaited_first(&self) -> Option<(Interest, bool)> {
-        match *self {
-            Op::File(FileOp { fd, call, backing: Backing::Stream { tells }, .. })
-                if !is_in_nonblocking_mode(fd.fd) =>
-            {
-                Some((call.interest(), tells))
-            }
-            _ => None,
         }
     }
 

@@ -10,7 +10,7 @@
 //! left to it.
 #![expect(unsafe_code, reason = "system calls on raw pointers")]
 
-use super::op::{Interest, Manner, check};
+use super::op::{Backing, FileOp, Interest, Manner, Op, check};
 use std::io;
 use std::os::fd::RawFd;
 use std::ptr::NonNull;
@@ -153,6 +153,21 @@ pub(super) fn is_ready(fd: RawFd, interest: Interest) -> io::Result<u32> {
         0 => Err(io::Error::from_raw_os_error(libc::EAGAIN)),
         invalid if invalid & libc::POLLNVAL != 0 => Err(io::Error::from_raw_os_error(libc::EBADF)),
         events => Ok(u32::from(events.cast_unsigned())),
+    }
+}
+
+impl Op<'_> {
+    /// Returns the readiness to await before a thread blocks for the op, and whether the op may be
+    /// attempted again and again after it.
+    pub(crate) fn awaited_first(&self) -> Option<(Interest, bool)> {
+        match *self {
+            Op::File(FileOp { fd, call, backing: Backing::Stream { tells }, .. })
+                if !is_in_nonblocking_mode(fd.fd) =>
+            {
+                Some((call.interest(), tells))
+            }
+            _ => None,
+        }
     }
 }
 

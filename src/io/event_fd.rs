@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 
 use crate::base::alarm::Ring;
 use crate::driver::request::{Duplicate, NotifyEventFd, OpenEventFd, TakeEventFd};
-use crate::driver::{LentOp, Manner, OwnedDescriptor, Sides, Watch, request};
+use crate::driver::{FdAlarm, LentOp, Manner, OwnedDescriptor, Sides, request};
 use crate::park::WaitList;
 use crate::sched::io::perform;
 use crate::source::{Arms, Pass, Source, wait_in_lists};
@@ -45,7 +45,7 @@ struct Inner {
     fd: OwnedDescriptor,
     waiters: WaitList,
     /// Watches the fd for selects, callbacks and futures. It starts with the first of them.
-    watch: Watch,
+    alarm: FdAlarm,
 }
 
 impl Ring for Inner {
@@ -56,7 +56,7 @@ impl Ring for Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.watch.end(Some(&self.fd));
+        self.alarm.end(Some(&self.fd));
     }
 }
 
@@ -67,7 +67,7 @@ impl EventFd {
     /// Fails if the process has too many open files.
     pub fn new() -> io::Result<EventFd> {
         let fd = request(OpenEventFd {})?;
-        let inner = Inner { fd, waiters: WaitList::new(), watch: Watch::default() };
+        let inner = Inner { fd, waiters: WaitList::new(), alarm: FdAlarm::default() };
         Ok(EventFd { inner: Arc::new(inner) })
     }
 
@@ -89,7 +89,7 @@ impl EventFd {
 
     fn watch(&self) {
         let inner: Weak<Inner> = Arc::downgrade(&self.inner);
-        self.inner.watch.arm(Some(&self.inner.fd), Sides::READ, inner);
+        self.inner.alarm.arm(Some(&self.inner.fd), Sides::READ, inner);
     }
 }
 

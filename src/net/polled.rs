@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 use super::socket::Socket;
 use super::{TcpListener, TcpStream, UdpSocket, UnixDatagram, UnixListener, UnixStream};
 use crate::base::alarm::Ring;
-use crate::driver::{Observer, Sides, Watch};
+use crate::driver::{FdAlarm, Observer, Sides};
 use crate::sched;
 use crate::task;
 
@@ -143,7 +143,7 @@ pub struct Polled<S: Pollable> {
     socket: Option<S>,
     observer: Arc<Observer>,
     /// Tells the observer where no driver does.
-    watch: Watch,
+    alarm: FdAlarm,
 }
 
 impl<S: Pollable> Polled<S> {
@@ -156,7 +156,7 @@ impl<S: Pollable> Polled<S> {
         Ok(Polled {
             socket: Some(socket),
             observer: Arc::new(Observer::new()),
-            watch: Watch::default(),
+            alarm: FdAlarm::default(),
         })
     }
 
@@ -180,7 +180,7 @@ impl<S: Pollable> Polled<S> {
         if let Some(socket) = &self.socket {
             let fd = socket.socket().0.fd();
             sched::io::unobserve(fd, &self.observer);
-            self.watch.end(Some(fd));
+            self.alarm.end(Some(fd));
             self.observer.forget_wakers();
         }
     }
@@ -224,7 +224,7 @@ impl<S: Pollable> Polled<S> {
         let read = interest == Interest::Read || self.observer.has_reader();
         let observer: Weak<Observer> = Arc::downgrade(&self.observer);
         let observer: Weak<dyn Ring> = observer;
-        self.watch.arm(Some(fd), Sides { read, write }, observer);
+        self.alarm.arm(Some(fd), Sides { read, write }, observer);
         Ok(())
     }
 

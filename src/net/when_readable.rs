@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use super::socket::Socket;
 use super::{TcpStream, UnixStream};
 use crate::base::alarm::Ring;
-use crate::driver::{Sides, Watch};
+use crate::driver::{FdAlarm, Sides};
 use crate::park::WaitList;
 use crate::source::{Arms, Pass, Source};
 
@@ -75,7 +75,7 @@ struct Inner<S> {
 /// A stream that is watched. The watch ends before the stream leaves.
 struct Idle<S> {
     stream: S,
-    watch: Watch,
+    alarm: FdAlarm,
 }
 
 impl<S> Inner<S> {
@@ -84,7 +84,7 @@ impl<S> Inner<S> {
     }
 
     fn release(&self, mut idle: Idle<S>) -> S {
-        idle.watch.end(Some((self.socket)(&idle.stream).fd()));
+        idle.alarm.end(Some((self.socket)(&idle.stream).fd()));
         idle.stream
     }
 }
@@ -104,7 +104,7 @@ impl<S> Drop for WhenReadable<S> {
 
 impl<S> WhenReadable<S> {
     fn new(stream: S, socket: fn(&S) -> &Socket) -> WhenReadable<S> {
-        let idle = Mutex::new(Some(Idle { stream, watch: Watch::default() }));
+        let idle = Mutex::new(Some(Idle { stream, alarm: FdAlarm::default() }));
         WhenReadable { inner: Arc::new(Inner { idle, waiters: WaitList::new(), socket }) }
     }
 
@@ -141,7 +141,7 @@ impl<S: Send + 'static> WhenReadable<S> {
         if let Some(idle) = &*self.inner.lock() {
             let inner: Weak<Inner<S>> = Arc::downgrade(&self.inner);
             let fd = (self.inner.socket)(&idle.stream).fd();
-            idle.watch.arm(Some(fd), Sides::READ, inner);
+            idle.alarm.arm(Some(fd), Sides::READ, inner);
         }
     }
 }

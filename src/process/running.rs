@@ -25,7 +25,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
 use crate::base::alarm::Ring;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::driver::request::OpenPipe;
-use crate::driver::{Interest, OwnedDescriptor, Sides, Watch, request};
+use crate::driver::{FdAlarm, Interest, OwnedDescriptor, Sides, request};
 use crate::park::WaitList;
 use crate::sched::io::wait_until_ready;
 use crate::task;
@@ -40,7 +40,7 @@ pub(super) struct RunningChild {
     ended: OnceLock<OwnedDescriptor>,
     pub(super) waiters: WaitList,
     /// Wakes the waiters in the list.
-    watch: Watch,
+    alarm: FdAlarm,
     orphaned: AtomicBool,
     /// Whether the status has been fetched. Written under the lock of `child`.
     is_fetched: AtomicBool,
@@ -59,7 +59,7 @@ impl RunningChild {
             child: Mutex::new(child),
             ended: OnceLock::new(),
             waiters: WaitList::new(),
-            watch: Watch::default(),
+            alarm: FdAlarm::default(),
             orphaned: AtomicBool::new(false),
             is_fetched: AtomicBool::new(false),
         }
@@ -153,7 +153,7 @@ impl RunningChild {
             }
         };
         let this: Weak<RunningChild> = Arc::downgrade(self);
-        self.watch.arm(sign, Sides::READ, this);
+        self.alarm.arm(sign, Sides::READ, this);
         true
     }
 
@@ -202,7 +202,7 @@ impl Ring for RunningChild {
 
 impl Drop for RunningChild {
     fn drop(&mut self) {
-        self.watch.end(self.ended.get());
+        self.alarm.end(self.ended.get());
     }
 }
 

@@ -1,5 +1,5 @@
 //! Waits inside the panic hook. They block the worker, because no stack may be switched away from
-//! inside the hook: see [`panics::is_in_hook`](crate::coroutine::panics::is_in_hook).
+//! inside the hook: see [`hook::is_running`](crate::coroutine::hook::is_running).
 //!
 //! The worker looks at its inboxes, its timers and its driver meanwhile, but runs no task. So a
 //! wait ends that the clock, the kernel, another worker or a thread ends. A wait that only a task

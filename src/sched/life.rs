@@ -16,7 +16,7 @@ use super::worker::{Scheduling, Worker};
 use crate::base::record::{self, Ring};
 use crate::base::sync::atomic::Ordering;
 use crate::base::{clock, local};
-use crate::coroutine::panics;
+use crate::coroutine::hook;
 use crate::coroutine::stack::Stack;
 use crate::coroutine::switch::{Fiber, Suspender};
 use crate::park::{self, Host};
@@ -30,7 +30,7 @@ impl Worker {
             fn drop(&mut self) {
                 self.3.shared.worker.store(ptr::null_mut(), Ordering::Relaxed);
                 self.3.shared.board.close();
-                panics::enter_run(self.2);
+                hook::enter_run(self.2);
                 local::with(|local| {
                     local.worker.set(self.0);
                     local.listens.set(false);
@@ -52,7 +52,7 @@ impl Worker {
         let _mark = park::enter_worker();
         let _explains = self.pool.settings.explains.then(park::explain);
         let here = 0_u8;
-        let outer = panics::enter_run((&raw const here).cast());
+        let outer = hook::enter_run((&raw const here).cast());
         let _leave = local::with(|local| {
             let blocks = ptr::from_ref(&self.blocks).cast();
             let worker = local.worker.replace(ptr::from_ref(self).cast());

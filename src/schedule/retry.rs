@@ -6,7 +6,6 @@ use std::time::Duration;
 use super::budget::RetryBudget;
 use super::delay::Delay;
 use super::jitter::Jitter;
-use super::retry_when::RetryWhen;
 use crate::task::{self, Cancelled};
 use crate::time;
 
@@ -129,29 +128,6 @@ impl Retry {
     pub fn budget(mut self, budget: &RetryBudget) -> Retry {
         self.budget = Some(budget.clone());
         self
-    }
-
-    /// Retries only the failures for which `retries` returns true. Any other failure is returned at
-    /// once. This is the last setting: what it returns has the methods that run something.
-    ///
-    /// # Examples
-    /// ```
-    /// use ecru::Retry;
-    /// use std::io::{Error, ErrorKind};
-    ///
-    /// let retry = Retry::new().when(|error: &Error| error.kind() == ErrorKind::ConnectionRefused);
-    /// let mut kinds = vec![ErrorKind::NotFound, ErrorKind::ConnectionRefused];
-    /// let outcome = retry.until_ok(|| match kinds.pop() {
-    ///     Some(kind) => Err(Error::from(kind)),
-    ///     None => Ok(()),
-    /// });
-    /// assert_eq!(outcome.unwrap_err().kind(), ErrorKind::NotFound);
-    /// ```
-    pub fn when<E, P>(self, retries: P) -> RetryWhen<E, P>
-    where
-        P: Fn(&E) -> bool,
-    {
-        RetryWhen::new(self, retries)
     }
 
     /// Runs `op` until it succeeds, and returns its value.

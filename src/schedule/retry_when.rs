@@ -15,9 +15,28 @@ pub struct RetryWhen<E, P> {
     _error: PhantomData<fn(&E)>,
 }
 
-impl<E, P> RetryWhen<E, P> {
-    pub(super) fn new(retry: Retry, retries: P) -> RetryWhen<E, P> {
-        RetryWhen { retry, retries, _error: PhantomData }
+impl Retry {
+    /// Retries only the failures for which `retries` returns true. Any other failure is returned at
+    /// once. This is the last setting: what it returns has the methods that run something.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::Retry;
+    /// use std::io::{Error, ErrorKind};
+    ///
+    /// let retry = Retry::new().when(|error: &Error| error.kind() == ErrorKind::ConnectionRefused);
+    /// let mut kinds = vec![ErrorKind::NotFound, ErrorKind::ConnectionRefused];
+    /// let outcome = retry.until_ok(|| match kinds.pop() {
+    ///     Some(kind) => Err(Error::from(kind)),
+    ///     None => Ok(()),
+    /// });
+    /// assert_eq!(outcome.unwrap_err().kind(), ErrorKind::NotFound);
+    /// ```
+    pub fn when<E, P>(self, retries: P) -> RetryWhen<E, P>
+    where
+        P: Fn(&E) -> bool,
+    {
+        RetryWhen { retry: self, retries, _error: PhantomData }
     }
 }
 

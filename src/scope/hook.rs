@@ -159,7 +159,7 @@ unsafe fn run<H: FnOnce()>(node: *const HookNode) {
     let frame = node.cast::<HookFrame<H>>();
     // SAFETY: K3: the hook is claimed by this thread, so the frame waits for OVER.
     let frame = unsafe { &*frame };
-    // SAFETY: K3: claimed, as for the frame above.
+    // SAFETY: K3: only the thread that has claimed the hook uses the cell.
     let hook = unsafe { (*frame.hook.get()).take() };
     // The payload is discarded: the hook's panic does not concern the canceller.
     if let Err(payload) =

@@ -45,7 +45,8 @@ struct Listener {
 
 // SAFETY: K3: the thread that moves the state of the hook away from `WAITING` has the cell alone.
 unsafe impl Sync for Listener {}
-// SAFETY: K3: as for `Sync`.
+// SAFETY: K3: what is in the cell is dropped by the thread that has claimed the hook, which may be
+// any, and it is another reference to a listener.
 unsafe impl Send for Listener {}
 
 impl WhenCancelled {

@@ -1,4 +1,4 @@
-//! What the thread of a simulated run, the thread that waits for it, and its watch share.
+//! What the thread of a simulated run, the thread that waits for it, and the watcher of its steps share.
 
 use std::process;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -20,7 +20,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Desk {
-    /// How often a task has given the thread back. Read by the watch.
+    /// How often a task has given the thread back. Read by the watcher.
     turns: AtomicU64,
     pub(super) pool: OnceLock<Arc<Pool>>,
     /// A task kept the thread for too long, which is the failure of the run.
@@ -41,7 +41,7 @@ struct DeskState {
     outcome: Option<Outcome>,
 }
 
-/// What the watch sees of a run.
+/// What the watcher sees of a run.
 pub(super) struct Look {
     /// How often a task has given the thread back.
     pub(super) turns: u64,
@@ -153,7 +153,7 @@ impl Desk {
         self.state().outcome.take()
     }
 
-    /// Looks at the run, for its watch.
+    /// Looks at the run, for its watcher.
     pub(super) fn look(&self) -> Look {
         let is_over = self.state().outcome.is_some();
         Look { turns: self.turns(), is_over }

@@ -66,13 +66,17 @@ pub enum Failure {
     OutOfTime(TaskTree),
 }
 
+/// How many turns a task may take after its host has crashed.
+pub(super) const LAST_STEPS: u32 = 10_000;
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Deadlock(tree) => {
                 write!(
                     f,
-                    "deadlock: each task waits, no timer is set, and nothing is under way that could end a wait\n{tree}"
+                    "deadlock: each task waits, no timer is set, and nothing is under way that could end a wait, unless a \
+                     thread outside of the simulation is slow\n{tree}"
                 )
             }
             Failure::Panicked(payload) => {
@@ -111,7 +115,7 @@ impl fmt::Display for Failure {
                 f,
                 "{task} has not ended {} steps after the crash of its host '{host}'; its waits fail with `Cancelled`: let it \
                  return when a wait fails",
-                super::hosts::LAST_STEPS
+                LAST_STEPS
             ),
             Failure::Diverged(divergence) => write!(
                 f,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::course::Course;
 use super::hosts::{self, Outage};
+use super::outages;
 use crate::driver::{HostId, Incident};
 use crate::{base::simulated, sched};
 
@@ -22,8 +23,9 @@ pub struct Host {
 /// Makes a machine of the simulation, and runs `f` on it, in a task of its own.
 ///
 /// The machine has an [address](Host::addr). Other machines also reach it by its name, as in
-/// `TcpStream::connect("name:80")`. `localhost` and `127.0.0.1` are the machine itself. Its names
-/// of Unix sockets and its files are its own. The closure that [`run`](super::Simulation::run) was
+/// `TcpStream::connect("name:80")`. The name is known from the virtual time at which the machine was
+/// made, and each lookup at that time or later finds it. `localhost` and `127.0.0.1` are the machine
+/// itself. Its names of Unix sockets and its files are its own. The closure that [`run`](super::Simulation::run) was
 /// called with runs on a machine of its own, too. A packet to another machine takes one
 /// millisecond, unless [`link`](super::link()) or [`network`](super::Simulation::network) says
 /// otherwise.
@@ -73,6 +75,7 @@ pub fn host(name: &str, f: impl Fn() -> io::Result<()> + 'static) -> Host {
     let Some(id) = hosts::add(&course, &shared, Rc::new(f)) else {
         panic!("there is a host with the name {name:?} already, or there are too many hosts")
     };
+    outages::begin(&course, id);
     Host { id, name: shared }
 }
 

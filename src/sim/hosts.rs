@@ -24,8 +24,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::course::Course;
-use super::failure::Failure;
-use super::outages;
+use super::failure::{Failure, LAST_STEPS};
 use crate::base::simulated::{self, CutOff, LostPanic};
 use crate::base::{clock, local};
 use crate::driver::{HostId, Incident, ROOT_NAME};
@@ -33,9 +32,6 @@ use crate::scope::{CancelHandle, JoinHandle, PanicPayload, cancel_scope, shield}
 use crate::sync::Latch;
 use crate::task::{self, Cancelled, Header, LocalKey};
 use crate::{runtime, sched};
-
-/// How many turns a task may take after its host has crashed.
-pub(super) const LAST_STEPS: u32 = 10_000;
 
 /// The host to which the running code belongs.
 static HERE: LocalKey<HostId> = LocalKey::new();
@@ -268,7 +264,7 @@ impl Hosts {
 
 /// Adds a host, and starts it. Returns `None` if there is no place for it, or its name is taken.
 #[track_caller]
-pub(super) fn add(course: &Rc<Course>, name: &Arc<str>, closure: Closure) -> Option<HostId> {
+pub(super) fn add(course: &Course, name: &Arc<str>, closure: Closure) -> Option<HostId> {
     let id = course.world.network(|network, _| network.add_host(name))?;
     let state = State {
         name: Arc::clone(name),
@@ -292,7 +288,6 @@ pub(super) fn add(course: &Rc<Course>, name: &Arc<str>, closure: Closure) -> Opt
     course.hosts.names.borrow_mut().push(Arc::clone(name));
     set_faults(course, id, name);
     start(course, id);
-    outages::begin(course, id);
     Some(id)
 }
 

@@ -112,10 +112,12 @@ mod outages;
 mod pages;
 mod paths;
 mod pilot;
+mod program;
 mod report;
 mod search;
 mod shrink;
 mod simulation;
+mod step_limit;
 mod strategy;
 mod test;
 #[cfg(all(test, not(loom)))]
@@ -126,7 +128,6 @@ mod timeline;
 mod toy;
 mod trace;
 mod turns;
-mod watch;
 
 pub use everywhere::{cancel_everywhere, fault_everywhere, set_up};
 pub use explore::{Found, explore};

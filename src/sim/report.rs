@@ -1,6 +1,7 @@
 //! What a simulation has found.
 
 use std::fmt;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::drawn::Faults;
@@ -49,6 +50,8 @@ pub struct Report<T> {
     /// The rest of what was recorded.
     pub(super) record: Record,
     pub(super) recorder: Option<Recorder>,
+    /// The recorder with the timeline, which most reports do not need.
+    pub(super) whole_recorder: OnceLock<Recorder>,
     /// Where the page of the recorder is, as the end of a sentence.
     pub(super) page: Option<String>,
 }
@@ -61,9 +64,12 @@ impl<T> Report<T> {
     }
 
     /// Returns the flight recorder of the run, if the simulation has [one](super::Simulation::record).
+    /// Its page also draws the [timeline](Report::timeline).
     #[must_use]
     pub fn recorder(&self) -> Option<&Recorder> {
-        self.recorder.as_ref()
+        let recorder = self.recorder.as_ref()?;
+        let with_hosts = || recorder.clone().with_hosts(self.record.host_events());
+        Some(self.whole_recorder.get_or_init(with_hosts))
     }
 
     /// Returns what the closure returned.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::paths::{Paths, paths_by};
 use super::pilot::{Divergence, Plan, Record};
+use super::program::{Outcome, Program};
 use super::shrink::{Effort, shrink};
 use super::strategy::Strategy;
 use super::turns::recorded;
@@ -194,27 +195,6 @@ impl fmt::Display for Kept {
             self.how.difference()
         )
     }
-}
-
-/// What a run came to.
-#[derive(Debug)]
-pub(super) struct Outcome<F> {
-    pub(super) failure: Option<F>,
-    pub(super) record: Record,
-    pub(super) hash: u64,
-    pub(super) elapsed: Duration,
-}
-
-/// A program that can be run again and again.
-pub(super) trait Program {
-    type Failure;
-    fn run(&self, seed: u64, plan: &Plan) -> Outcome<Self::Failure>;
-    /// Whether two runs failed in the same way.
-    fn is_same(&self, one: &Self::Failure, other: &Self::Failure) -> bool;
-    /// Returns the failure of a program that has not failed, and whose second run was another one.
-    fn not_deterministic(&self) -> Self::Failure;
-    /// Sets whether the program reports its panics.
-    fn be_quiet(&self, _is_quiet: bool) {}
 }
 
 /// Returns the number of decision points of a run, for the plan of other runs.

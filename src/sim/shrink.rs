@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::pilot::{Plan, Record};
-use super::search::{Outcome, Program};
+use super::program::{Outcome, Program};
 use super::trace::{Step, Trace};
 use crate::driver::DrawnFault;
 
@@ -218,7 +218,8 @@ fn merged(steps: &[Step]) -> Vec<Step> {
 mod tests {
     use super::{Effort, shrink};
     use crate::sim::pilot::Plan;
-    use crate::sim::search::{Outcome, Program, second_run};
+    use crate::sim::program::{Outcome, Program};
+    use crate::sim::search::second_run;
     use crate::sim::toy::{self, Toy};
 
     fn failing(toy: &Toy) -> (u64, Outcome<&'static str>) {

@@ -21,8 +21,8 @@ use super::link::Link;
 use super::pages;
 use super::pilot::{Pilot, Plan};
 use super::report::Report;
+use super::step_limit::StepLimit;
 use super::strategy::Strategy;
-use super::watch::Watch;
 use crate::base::random::{self, Generator};
 use crate::base::simulated::Simulated;
 use crate::base::{clock, simulated};
@@ -233,9 +233,10 @@ impl Simulation {
         self
     }
 
-    /// Sets a file to which the recorder's page is written if a run fails. The text of the report
-    /// names it. An [exploration](Simulation::explore) and a [test](Simulation::test) write the page
-    /// of the run that they report. The default is to write none.
+    /// Sets a file to which the recorder's page is written if a run fails. It has the
+    /// [timeline](Report::timeline), too. The text of the report names the file. An
+    /// [exploration](Simulation::explore) and a [test](Simulation::test) write the page of the run that
+    /// they report. The default is to write none.
     ///
     /// This also sets a [recorder](Simulation::record) of 1 MiB, unless there is one.
     ///
@@ -327,8 +328,8 @@ impl Simulation {
         let at = if let Some(at) = self.at { at } else { Location::caller() };
         let words = LastWords::new(seed, self.command.clone());
         let (desk, place) = (Arc::new(Desk::new(words)), Mutex::new(None));
-        let watch = Watch::begin(&desk, limits.step);
-        let watch = watch.unwrap_or_else(|error| panic!("a simulation cannot be watched: {error}"));
+        let limit = StepLimit::begin(&desk, limits.step);
+        let limit = limit.unwrap_or_else(|error| panic!("a simulation cannot be watched: {error}"));
         let joined = thread::scope(|s| {
             let main = || *lock(&place) = simulate(&self, Arc::clone(&desk), at, f);
             let builder = thread::Builder::new().name(format!("ecru-sim-{seed}")).stack_size(STACK);
@@ -341,7 +342,7 @@ impl Simulation {
         if let Err(payload) = joined {
             panic::resume_unwind(payload);
         }
-        drop(watch);
+        drop(limit);
         let outcome = desk.take_outcome().expect("a thread that has not panicked delivers it");
         let Outcome { failure, trace_hash, elapsed, steps, mut record, notes } = outcome;
         let value = lock(&place).take();
@@ -355,9 +356,26 @@ impl Simulation {
         };
         let trace = mem::take(&mut record.trace);
         let recorder = desk.pool.get().and_then(|pool| pool.recorder.clone()).map(Recorder::new);
-        let page = self.record_on_failure.as_deref().filter(|_| result.is_err());
-        let page = page.zip(recorder.as_ref()).map(|(path, recorder)| recorder.write_to(path));
-        Report { result, seed, trace_hash, elapsed, steps, trace, notes, record, recorder, page }
+        let whole_recorder = OnceLock::new();
+        let mut report = Report {
+            result,
+            seed,
+            trace_hash,
+            elapsed,
+            steps,
+            trace,
+            notes,
+            record,
+            recorder,
+            whole_recorder,
+            page: None,
+        };
+        if let Some(path) = &self.record_on_failure
+            && report.result.is_err()
+        {
+            report.page = report.recorder().map(|recorder| recorder.write_to(path));
+        }
+        report
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::drawn::Faults;
 use super::pilot::Record;
 use crate::base::hash::HashMap;
+use crate::diag::{HostEvent, HostEventSort};
 use crate::driver::{Dropped, HostEvents, HostId, Incident, ROOT_NAME};
 
 /// The most events that a message shows.
@@ -166,18 +167,40 @@ impl Record {
 
     /// Makes the timeline of the run.
     pub(super) fn timeline(&self) -> Timeline {
-        let Some(history) = &self.history else { return Timeline::default() };
+        let left_out = self.history.as_ref().map_or(0, |history| history.events.left_out());
+        let events = self.events().into_iter().map(|(event, _)| event).collect();
+        Timeline { events, left_out }
+    }
+
+    /// Makes the timeline for the page of a recorder.
+    pub(super) fn host_events(&self) -> Vec<HostEvent> {
+        let events = self.events().into_iter().map(|(event, sort)| {
+            let TimelineEvent { at, host, task, other, mut text } = event;
+            if let Some(task) = task.filter(|task| **task != *ROOT_TASK) {
+                text = format!("{text} (task {task})");
+            }
+            let at = u64::try_from(at.as_nanos()).unwrap_or(u64::MAX);
+            HostEvent { at, host, other, sort, text }
+        });
+        events.collect()
+    }
+
+    fn events(&self) -> Vec<(TimelineEvent, HostEventSort)> {
+        let Some(history) = &self.history else { return Vec::new() };
         let names: Vec<Arc<str>> = self.hosts.iter().map(|name| Arc::from(&**name)).collect();
         let name = |HostId(number)| {
             let name = names.get(usize::from(number)).cloned();
             name.unwrap_or_else(|| Arc::from(ROOT_NAME))
         };
-        let faults = self.drawn.iter().map(|struck| TimelineEvent {
-            at: struck.at,
-            host: name(HostId(struck.fault.host)),
-            task: None,
-            other: struck.to.map(name),
-            text: format!("fault: {}", Faults(self).what(struck)),
+        let faults = self.drawn.iter().map(|struck| {
+            let event = TimelineEvent {
+                at: struck.at,
+                host: name(HostId(struck.fault.host)),
+                task: None,
+                other: struck.to.map(name),
+                text: format!("fault: {}", Faults(self).what(struck)),
+            };
+            (event, HostEventSort::Fault)
         });
         let mut tasks: HashMap<u64, Arc<str>> = HashMap::default();
         let others = history.events.iter().map(|entry| {
@@ -191,12 +214,41 @@ impl Record {
             let own = entry.text.map_or("", |text| &**text);
             let other_name = other.as_deref().unwrap_or_default();
             let text = text(entry.what, other_name, own, &history.notes);
-            TimelineEvent { at, host, task, other, text }
+            (TimelineEvent { at, host, task, other, text }, sort_of(entry.what))
         });
         // A fault comes before what follows from it.
-        let mut events: Vec<TimelineEvent> = faults.chain(others).collect();
-        events.sort_by_key(|event| event.at);
-        Timeline { events, left_out: history.events.left_out() }
+        let mut events: Vec<_> = faults.chain(others).collect();
+        events.sort_by_key(|(event, _)| event.at);
+        events
+    }
+}
+
+/// Returns how the page of a recorder draws an event.
+fn sort_of(what: &Incident) -> HostEventSort {
+    match *what {
+        Incident::Sends { bytes, .. } => HostEventSort::Sends(bytes),
+        Incident::Receives { bytes, .. } => HostEventSort::Receives(bytes),
+        Incident::SendsDatagram { bytes, .. } => HostEventSort::SendsDatagram(bytes),
+        Incident::ReceivesDatagram { bytes, .. } => HostEventSort::ReceivesDatagram(bytes),
+        Incident::Drops { .. } | Incident::HeldUp { .. } | Incident::Broken { .. } => {
+            HostEventSort::Drops
+        }
+        Incident::Connects { .. }
+        | Incident::Connected { .. }
+        | Incident::NotConnected { .. }
+        | Incident::StreamEnds { .. } => HostEventSort::Connects,
+        Incident::CutOff { .. } | Incident::Held { .. } => HostEventSort::Cuts,
+        Incident::Mended { .. } | Incident::Released { .. } | Incident::Healed | Incident::Calm => {
+            HostEventSort::Heals
+        }
+        Incident::Crashes | Incident::LosesPower | Incident::Loses | Incident::Pauses => {
+            HostEventSort::Stops
+        }
+        Incident::Started { .. } | Incident::Resumes => HostEventSort::Starts,
+        Incident::Synced { .. } => HostEventSort::Syncs,
+        Incident::Notes(_) => HostEventSort::Notes,
+        Incident::Fails => HostEventSort::Fails,
+        Incident::Jumps { .. } | Incident::Drifts { .. } => HostEventSort::Other,
     }
 }
 

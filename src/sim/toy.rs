@@ -5,7 +5,7 @@ use std::ptr;
 use std::time::Duration;
 
 use super::pilot::{Pilot, Plan, Record};
-use super::search::{self, Program};
+use super::program::{self, Program};
 use crate::sched::{After, Runnable, Stop};
 
 /// What an act does to its task.
@@ -52,9 +52,9 @@ pub(super) struct Outcome {
 impl Program for Toy {
     type Failure = &'static str;
 
-    fn run(&self, seed: u64, plan: &Plan) -> search::Outcome<&'static str> {
+    fn run(&self, seed: u64, plan: &Plan) -> program::Outcome<&'static str> {
         let Outcome { failure, record, hash, .. } = run(self, plan, seed);
-        search::Outcome { failure, record, hash, elapsed: Duration::ZERO }
+        program::Outcome { failure, record, hash, elapsed: Duration::ZERO }
     }
 
     fn is_same(&self, one: &&'static str, other: &&'static str) -> bool {

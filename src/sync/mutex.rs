@@ -40,7 +40,7 @@ use super::line;
 use crate::base::sync::SpinLock;
 use crate::base::sync::atomic::{AtomicU32, Ordering};
 use crate::base::tag::Tag;
-use crate::coroutine::panics;
+use crate::coroutine::hook;
 use crate::park::{self, About, Mode, Object, Outcome, Queue, Role, Wait, What, Woken};
 use crate::task::{self, Cancelled};
 
@@ -197,7 +197,7 @@ impl RawMutex {
         }
         // The panic hook blocks its worker. So it waits before the tasks that were not woken yet:
         // some of them may belong to that worker, and would keep the lock once they are woken.
-        let mut passed_over = thread::panicking() && panics::is_in_hook();
+        let mut passed_over = thread::panicking() && hook::is_running();
         loop {
             let lines = self.lines.lock();
             if self.try_lock_or_announce() {

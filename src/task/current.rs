@@ -13,7 +13,7 @@ use super::header::Header;
 use super::limits::{self, expire_limits, note_expired_limits};
 use crate::base::sync::atomic::{self, Ordering};
 use crate::base::{local, simulated};
-use crate::coroutine::panics;
+use crate::coroutine::{hook, panics};
 use crate::park::{self, while_parked};
 
 /// A task's number, unique in the process. It is shown as `#12`. The tasks of a simulation are
@@ -512,7 +512,7 @@ fn is_unwinding_outside_shields() -> bool {
         // SAFETY: K1: the frames around the running code are open.
         at = unsafe { &*at }.parent();
     }
-    !at.is_null() && !panics::is_in_hook()
+    !at.is_null() && !hook::is_running()
 }
 
 /// Makes sure that requests reach the running task: its own node, the nodes of its frames and all

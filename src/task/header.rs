@@ -271,7 +271,8 @@ impl Running {
 
 // SAFETY: T1: each field that is not atomic has one owner at a time, named in the module's table.
 unsafe impl Sync for Header {}
-// SAFETY: T1: as for `Sync`.
+// SAFETY: T1: no field belongs to a thread. One that is not atomic passes from owner to owner with the
+// task.
 unsafe impl Send for Header {}
 
 static NEXT_ID: StaticU64 = StaticU64::new(1);

@@ -28,7 +28,7 @@ use super::header::Header;
 use super::result::drop_quietly;
 use crate::base::simulated::{Moment, Untaken};
 use crate::base::{report, simulated};
-use crate::coroutine::panics;
+use crate::coroutine::hook;
 
 /// The beginning of a scope's message when it passes on a task's panic. The hook then does not name
 /// the scope's own task.
@@ -85,7 +85,7 @@ pub(crate) fn install_hook() {
     INSTALLED.call_once(|| {
         let previous = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
-            if panics::is_lesson() {
+            if hook::is_lesson() {
                 return;
             }
             note(info);
@@ -98,7 +98,7 @@ pub(crate) fn install_hook() {
             previous(info);
             simulated::note_reported(text_of(info.payload()));
         }));
-        panics::learn();
+        hook::learn();
     });
 }
 

@@ -100,9 +100,9 @@ impl Check<'_> {
     }
 
     fn citations(&mut self, place: &str, reason: &str) {
-        if reason.contains("as above") {
+        if reason.contains("as above") || reason.contains("as for ") {
             self.problems
-                .push(format!("{place}: the comment says `as above` instead of the reason"));
+                .push(format!("{place}: the comment names another one instead of the reason"));
         }
         // A word such as `U8` is of no family, and no citation.
         let is_family = |word: &str| self.cited.keys().any(|id| id[..1] == word[..1]);
@@ -258,7 +258,7 @@ unsafe fn h() { \"unsafe { }\" }";
     fn unsafe_code_is_never_allowed_and_a_comment_has_its_own_reason() {
         with("#![allow(unsafe_code)]\n").complains("never allowed");
         with("// SAFETY: as above, S1.\nunsafe impl Sync for T {}")
-            .complains("src/a.rs:2: the comment says `as above` instead of the reason");
+            .complains("src/a.rs:2: the comment names another one instead of the reason");
     }
 
     #[test]

@@ -128,15 +128,6 @@ impl StackPool {
         Ok(Stack { top, pool: NonNull::from(&*self.shared) })
     }
 
-    /// Returns the pool of the whole process for stacks of this size.
-    ///
-    /// # Errors
-    /// Fails as [`new`](StackPool::new) does.
-    #[cfg(feature = "sim")]
-    pub(crate) fn of_process(size: usize) -> io::Result<StackPool> {
-        super::shared::pool(size)
-    }
-
     pub(super) fn from_shared(shared: Arc<Pool>) -> StackPool {
         StackPool { shared }
     }

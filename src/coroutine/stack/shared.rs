@@ -23,8 +23,19 @@ pub(super) fn take(size: usize) -> io::Result<Stack> {
     pool(size)?.take()
 }
 
+#[cfg(feature = "sim")]
+impl StackPool {
+    /// Returns the pool of the whole process for stacks of this size.
+    ///
+    /// # Errors
+    /// Fails as [`new`](StackPool::new) does.
+    pub(crate) fn of_process(size: usize) -> io::Result<StackPool> {
+        pool(size)
+    }
+}
+
 /// Returns the pool of stacks with at least `size` usable bytes.
-pub(super) fn pool(size: usize) -> io::Result<StackPool> {
+fn pool(size: usize) -> io::Result<StackPool> {
     // Invalid sizes are reported before they are rounded.
     Geometry::new(size)?;
     let size = size.next_multiple_of(page_size());

@@ -9,6 +9,7 @@
 //! | `tasks` | number, name, place of the spawn, parent (an index in this list, or -1), host |
 //! | `stretches` | worker, task (an index), begin, end, kind of stop, its text, its place, since when ready or -1, kind of cause, causing task or -1, causing worker |
 //! | `notes` | time, worker, task or -1, kind, text |
+//! | `hosts` | time, host, other host or -1, sort, number of bytes or -1, text |
 //!
 //! Times are in nanoseconds since the story's beginning.
 
@@ -105,6 +106,14 @@ fn to_json(story: &Story) -> String {
         list.add(index(note.task));
         list.add(kind);
         list.add(texts.index(note_text(story, &note.what)));
+    }
+    out.push_str("],\"hosts\":[");
+    #[cfg(feature = "sim")]
+    {
+        let mut list = List::begin(&mut out);
+        let events = story.hosts.as_deref().unwrap_or_default();
+        let index = |said: &str| texts.index(said.to_owned());
+        super::hosts::list(events, story.begin, index, |value| list.add(value));
     }
     out.push_str("],\"texts\":[");
     for (number, said) in texts.all.iter().enumerate() {

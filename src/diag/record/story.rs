@@ -3,7 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::Location;
+#[cfg(feature = "sim")]
+use std::sync::Arc;
 
+#[cfg(feature = "sim")]
+use super::hosts::HostEvent;
 use crate::base::hash::HashMap;
 use crate::base::record::{self, Event, Kind, Rings, Subject};
 use crate::task::is_hidden_place;
@@ -23,6 +27,9 @@ pub(super) struct Story {
     /// In the order of their ends. Those of one task are in the order of time.
     pub(super) stretches: Vec<Stretch>,
     pub(super) notes: Vec<Note>,
+    /// What has happened to the hosts of a simulation.
+    #[cfg(feature = "sim")]
+    pub(super) hosts: Option<Arc<[HostEvent]>>,
 }
 
 /// What is known of a task.

@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::{Mode, Outcome};
 #[cfg(feature = "sim")]
 use crate::base::simulated;
-use crate::coroutine::panics;
+use crate::coroutine::{hook, panics};
 use crate::park::Waiter;
 use crate::park::host::{host, limits, refuse_while_unwinding};
 use crate::park::parker::{Parker, Switch};
@@ -75,7 +75,7 @@ fn park_and_count(
         return Outcome::Cancelled(());
     }
     let unwinding = thread::panicking();
-    let in_hook = unwinding && panics::is_in_hook();
+    let in_hook = unwinding && hook::is_running();
     if unwinding && !in_hook {
         refuse_while_unwinding();
     }
@@ -105,7 +105,7 @@ fn park_and_count(
 #[cfg_attr(not(debug_assertions), inline(always))]
 pub(crate) fn while_parked<T: Default>(switch: impl FnOnce() -> T) -> T {
     let unwinding = thread::panicking();
-    if unwinding && panics::is_in_hook() {
+    if unwinding && hook::is_running() {
         return T::default();
     }
     begin_parked(unwinding);

@@ -77,10 +77,12 @@ impl Worker {
             unsafe { Header::release(task) };
         });
         self.shared.take_inbound(|task| {
-            // SAFETY: T1: as for the woken ones. The reference is the queue's.
+            // SAFETY: T1: it came from the list of inbound tasks with that queue's reference, so it
+            // lives.
             let header = unsafe { &*task };
             foreign = Some(format!("another thread spawned {}", header.description()));
-            // SAFETY: T1: as for the woken ones. The reference is the queue's.
+            // SAFETY: T1: it has been taken out of the list of inbound tasks, so it is in no queue, and
+            // the reference passes to this one.
             unsafe { self.ready.push(task) };
         });
         if let Some(call) = foreign {

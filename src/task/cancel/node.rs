@@ -277,7 +277,7 @@ impl CancelNode {
 
 // SAFETY: K1: locks guard the cells. They are named beside them.
 unsafe impl Sync for CancelNode {}
-// SAFETY: K1: as for `Sync`.
+// SAFETY: K1: no cell belongs to a thread, and a node does not move while it is linked.
 unsafe impl Send for CancelNode {}
 
 /// The node of a time limit, flagged when its time is up. Plain threads, whose waits are not woken

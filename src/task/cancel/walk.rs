@@ -170,7 +170,8 @@ pub(crate) fn cancel(node: &CancelNode, reason: CancelReason) -> bool {
 /// is locked.
 #[cold]
 fn record_request(node: &CancelNode, reason: CancelReason) -> Option<Request> {
-    // SAFETY: K2: as in `notify`, which is called for this node next.
+    // SAFETY: K2: a task's node is linked only while the task lives, and the caller holds the node's
+    // lock.
     let owner = unsafe { node.owner.get().as_ref() };
     record::with(|ring| ring.cancel(owner.map_or(0, Header::id), reason.text()));
     Request::new(owner, reason)

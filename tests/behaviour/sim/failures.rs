@@ -11,7 +11,8 @@ use std::time::Duration;
 
 /// - given: two tasks that take two locks in different orders
 /// - when: a seed lets each have one
-/// - then: the run fails at once; the text names both tasks, what they wait for, and who holds it
+/// - then: the run fails at once; the text names both tasks, what they wait for, and who holds it, and
+///   says that a slow thread may be what is missing
 #[test]
 fn sim_18_deadlock() {
     let failed = first_failure(|| {
@@ -38,6 +39,7 @@ fn sim_18_deadlock() {
             format!("held by task {} '{}' since {}", other.id(), other.name().unwrap(), file!());
         assert!(wait.object().unwrap().contains(&held), "{text}");
     }
+    assert!(text.contains("unless a thread outside of the simulation is slow"), "{text}");
     // The numbers are those of this run.
     assert!(text.contains("task #1 'forward'") && text.contains("task #2 'backward'"), "{text}");
     assert_eq!(failed.elapsed, Duration::ZERO);
@@ -288,8 +290,8 @@ fn sim_32_ends_quietly() {
 
 /// - given: a simulation with `record_on_failure`, and seeds that fail and that do not
 /// - when: they run
-/// - then: the page of a failed run is there, with its tasks, and its report names the file; a run that
-///   does not fail writes nothing
+/// - then: the page of a failed run is there, with its tasks and its timeline, and its report names
+///   the file; a run that does not fail writes nothing
 #[test]
 fn sim_409_a_failing_seed_writes_its_page() {
     let path = std::env::temp_dir().join(format!("ecru-sim-409-{}.html", std::process::id()));
@@ -297,6 +299,7 @@ fn sim_409_a_failing_seed_writes_its_page() {
     let run = |fails: bool| {
         Simulation::new(3).record_on_failure(&path).run(move || {
             let (sender, receiver) = channel::bounded::<u32>(1);
+            sim::note("before the wait");
             ecru::scope(|s| {
                 s.builder().name("waits in vain").spawn(|| receiver.recv().is_ok());
                 if !fails {
@@ -305,11 +308,16 @@ fn sim_409_a_failing_seed_writes_its_page() {
             });
         })
     };
-    run(false).unwrap();
-    assert!(!path.exists());
+    let passed = run(false);
+    assert!(passed.result.is_ok() && !path.exists());
+    // The recorder has the timeline of a run that has not failed, too.
+    let mut page = Vec::new();
+    passed.recorder().unwrap().write_page(&mut page).unwrap();
+    assert!(String::from_utf8(page).unwrap().contains("note: before the wait"));
     let failed = run(true);
     let text = failed.to_string();
     assert!(text.contains(&format!("the last events are in {}", path.display())), "{text}");
     let page = std::fs::read_to_string(&path).unwrap();
     assert!(page.starts_with("<!doctype html>") && page.contains("waits in vain"));
+    assert!(page.contains("note: before the wait") && page.contains("the run fails"));
 }

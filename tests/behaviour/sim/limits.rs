@@ -232,32 +232,44 @@ fn simulate_borrowing<T: Send>(seed: u64, f: impl FnOnce() -> T + Send) -> ecru:
     Simulation::new(seed).run(f)
 }
 
-/// - given: a lock of `std` that a task holds across a wait, and another task that waits for it
-/// - when: the thread does not come back
-/// - then: the process reports the task, and is aborted
+/// - given: a lock of `std` that a task of a test holds across a wait, and another task that waits for
+///   it
+/// - when: the thread does not come back, and the watch over the run aborts the process
+/// - then: the task, the seed, the turns so far and the command that repeats the run are printed
 #[test]
 fn sim_34_stuck_for_ever_slow() {
     const NAME: &str = "sim::limits::sim_34_stuck_for_ever_slow";
     if is_child(NAME) {
-        let kept = std::sync::Mutex::new(());
-        // A busy machine may not run the simulation for a second before the task is stuck. That run
-        // fails, and another one follows.
+        // A busy machine may not run a simulation for a second before the task is stuck. The run
+        // fails then, and another one follows.
         loop {
-            let _ = Simulation::new(1).max_step_time(Duration::from_secs(1)).run(|| {
-                ecru::scope(|s| {
-                    s.spawn(|| {
-                        let _held = kept.lock().unwrap();
-                        ecru::sleep(Duration::from_secs(1)).unwrap();
+            let _ = std::panic::catch_unwind(|| {
+                let runs = AtomicUsize::new(0);
+                Simulation::default().max_step_time(Duration::from_secs(1)).test(|| {
+                    if runs.fetch_add(1, SeqCst) == 0 {
+                        // This run measures the program, with another seed.
+                        return;
+                    }
+                    let kept = std::sync::Mutex::new(());
+                    ecru::scope(|s| {
+                        s.spawn(|| {
+                            let _held = kept.lock().unwrap();
+                            ecru::sleep(Duration::from_secs(1)).unwrap();
+                        });
+                        sim::settle();
+                        s.builder().name("stuck").spawn(|| drop(kept.lock().unwrap()));
                     });
-                    sim::settle();
-                    s.builder().name("stuck").spawn(|| drop(kept.lock().unwrap()));
                 });
             });
         }
     }
-    let child = start_again(NAME).stderr(Stdio::piped()).output().unwrap();
+    let mut child = start_again(NAME);
+    child.env("ECRU_SIM_SEED", "7").env("CARGO_PKG_NAME", "ecru").stderr(Stdio::piped());
+    let child = child.output().unwrap();
     let text = String::from_utf8_lossy(&child.stderr);
     assert_eq!(child.status.signal(), Some(libc::SIGABRT), "{text}");
     assert!(text.contains("'stuck'") && text.contains("is aborted"), "{text}");
-    assert!(text.contains("with seed 1; its turns so far: v1 0"), "{text}");
+    assert!(text.contains("ends in a simulation with seed 7; its turns so far: v1 0"), "{text}");
+    let command = "the command that repeats it: ECRU_SIM_SEED=7 cargo test -p ecru";
+    assert!(text.contains(&format!("{command} -- --exact {NAME}")), "{text}");
 }

@@ -73,6 +73,54 @@ fn sim_198_names_of_hosts_that_are_made_later() {
     });
 }
 
+/// - given: a host, a host whose clock is wrong, a host that is cut off, and the root
+/// - when: each looks for the name of a host that does not exist yet, and again at a later virtual
+///   time, after another host has made that host
+/// - then: the first lookup finds nothing, and each later one finds the address: by the trait, in
+///   all of its forms, and by a connection
+#[test]
+fn sim_416_names_are_looked_up_anew() {
+    fn unknown() {
+        let error = first("late:80").unwrap_err();
+        assert!(error.to_string().contains("no host of the simulation"), "{error}");
+        assert!(first(("late", 80)).is_err() && TcpStream::connect("late:80").is_err());
+    }
+    fn known() -> io::Result<()> {
+        let expected = "10.0.0.5:80".parse().unwrap();
+        assert_eq!(first("late:80")?, expected);
+        assert_eq!(first("LATE:80")?, expected);
+        assert_eq!(first(("late", 80))?, expected);
+        assert_eq!(first(&(String::from("late"), 80))?, expected);
+        sim::note("known");
+        Ok(())
+    }
+    each_strategy(|| {
+        let maker = sim::host("maker", || {
+            sleep(SECOND)?;
+            // Its program ends. The name stays.
+            sim::host("late", || TcpListener::bind("0.0.0.0:80").map(drop));
+            Ok(())
+        });
+        let client = || {
+            unknown();
+            sleep(SECOND + MS)?;
+            known()
+        };
+        sim::host("client", client);
+        sim::host("wrong", client).skew(-500_000);
+        let cut = sim::host("cut", client);
+        sim::partition(&[&cut], &[&sim::here(), &maker]);
+        unknown();
+        // The first nanosecond after the host was made.
+        sleep(SECOND + std::time::Duration::from_nanos(1)).unwrap();
+        known().unwrap();
+        sleep(2 * SECOND).unwrap();
+        let error = TcpStream::connect("late:80").unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+        assert_eq!(sim::notes().len(), 4);
+    });
+}
+
 /// - given: a program without `ecru-sim-libc`
 /// - when: it writes a file, and again after a virtual hour
 /// - then: the file's time is that of `SystemTime` when the process's first simulation began, and an

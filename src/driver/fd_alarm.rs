@@ -33,13 +33,13 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// What the owner of an fd keeps, so that the waiters in its list are notified. It is empty until
 /// it is armed for the first time.
 #[derive(Debug, Default)]
-pub(crate) struct Watch {
+pub(crate) struct FdAlarm {
     state: Mutex<(Option<Registration>, Option<Alarm>)>,
 }
 
-impl Watch {
+impl FdAlarm {
     /// Rings `what` once when the fd is ready on one of the sides. If the system cannot do that,
-    /// rings it after a pause, to the same effect. A watch is always used with the same fd. `fd` is `None` if no
+    /// rings it after a pause, to the same effect. An alarm is always used with the same fd. `fd` is `None` if no
     /// descriptor could be opened.
     pub(crate) fn arm(&self, fd: Option<&OwnedDescriptor>, sides: Sides, what: Weak<dyn Ring>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -67,7 +67,7 @@ impl Watch {
         drop(before);
     }
 
-    /// Ends the watch before the fd is closed. Does not wait for a ring in progress.
+    /// Ends the alarm before the fd is closed. Does not wait for a ring in progress.
     pub(crate) fn end(&mut self, fd: Option<&OwnedDescriptor>) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let (Some(registration), Some(fd)) = (state.0.take(), fd) {

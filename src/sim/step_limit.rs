@@ -1,4 +1,4 @@
-//! The watch over the thread of a simulated run: whether a task keeps it for too long.
+//! The limit of a step in real time: whether a task keeps the thread of a simulated run for too long.
 //!
 //! The process's [service](crate::base::alarm) looks at the thread from time to time. So the thread
 //! that has called `run` only waits for the end of the other one, and is woken once in each run. A
@@ -19,14 +19,14 @@ use crate::diag;
 /// give it back. The process is aborted then, so a short time counts as [`STEP_TIME_MIN`].
 const GRACE: u32 = 12;
 const STEP_TIME_MIN: Duration = Duration::from_secs(1);
-/// The shortest time for a step. The watch looks several times in it.
+/// The shortest time for a step. The watcher looks several times in it.
 const LOOK_MIN: Duration = Duration::from_millis(5);
 /// The looks in the time for a step. A process that was stopped for a while has not been stuck, so
 /// one is not enough.
 const LOOKS: u32 = 5;
 
 /// See the module. It ends when it is dropped.
-pub(super) struct Watch(Arc<Watcher>);
+pub(super) struct StepLimit(Arc<Watcher>);
 
 struct Watcher {
     desk: Arc<Desk>,
@@ -50,14 +50,14 @@ struct State {
     alarm: Option<Alarm>,
 }
 
-impl Watch {
-    /// Begins a watch over a run that begins. If no task gives the thread back for as long as
+impl StepLimit {
+    /// Begins to watch a run that begins. If no task gives the thread back for as long as
     /// `patience`, the run fails. The process is aborted if the thread does not come back long after
     /// that. Time in which the thread waits for a processor does not count.
     ///
     /// # Errors
     /// Returns the system's error if the service cannot be started.
-    pub(super) fn begin(desk: &Arc<Desk>, patience: Duration) -> io::Result<Watch> {
+    pub(super) fn begin(desk: &Arc<Desk>, patience: Duration) -> io::Result<StepLimit> {
         let watcher = Arc::new_cyclic(|this| Watcher {
             desk: Arc::clone(desk),
             this: Weak::clone(this),
@@ -73,11 +73,11 @@ impl Watch {
             }),
         });
         watcher.look_again(&mut watcher.state())?;
-        Ok(Watch(watcher))
+        Ok(StepLimit(watcher))
     }
 }
 
-impl Drop for Watch {
+impl Drop for StepLimit {
     fn drop(&mut self) {
         let mut state = self.0.state();
         state.is_over = true;
