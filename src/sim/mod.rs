@@ -126,6 +126,7 @@ mod timeline;
 mod toy;
 mod trace;
 mod turns;
+mod waiting;
 mod watch;
 
 pub use everywhere::{cancel_everywhere, fault_everywhere, set_up};
