@@ -259,10 +259,11 @@ impl RuntimeBuilder {
     /// of one second, and release builds have none. A limit of zero switches the watchdog off.
     ///
     /// A report comes between the limit and one and a half times the limit after the last switch.
-    /// Time in which the system gives the worker's thread no processor does not count. To be watched
-    /// costs a running task nothing. The watchdog's thread wakes up twice in each limit. With a
-    /// watchdog, tasks are noted as holders of locks, as with [`inspect`](RuntimeBuilder::inspect), so
-    /// that [`dump_on_alarm`](RuntimeBuilder::dump_on_alarm) names them.
+    /// Time in which the system gives the worker's thread no processor does not count. To be
+    /// watched costs a running task nothing. The watchdog's thread wakes up twice in each limit.
+    /// With a watchdog, tasks are noted as holders of locks, as with
+    /// [`inspect`](RuntimeBuilder::inspect), so that
+    /// [`dump_on_alarm`](RuntimeBuilder::dump_on_alarm) names them.
     ///
     /// # Examples
     /// ```

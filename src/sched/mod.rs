@@ -100,7 +100,7 @@ pub(crate) use runnable::Runnable;
 #[cfg(feature = "sim")]
 pub(crate) use simulated::{
     cancel_through_shields, decision_point, end_waits, is_interfered_with, is_simulated,
-    move_timers, parked_tasks, settle,
+    move_timers, parked_tasks, settle, waiting_tasks,
 };
 #[cfg(feature = "sim")]
 pub(crate) use simulation::Director;

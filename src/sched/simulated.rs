@@ -57,7 +57,7 @@ pub(crate) use requests::{
 };
 pub(super) use requests::{decide, number};
 use words::has_ended;
-pub(crate) use words::parked_tasks;
+pub(crate) use words::{parked_tasks, waiting_tasks};
 
 pub(super) static SIMULATED_HOST: Host = Host {
     unpark,

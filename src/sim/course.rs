@@ -38,6 +38,7 @@ use super::simulation::Limits;
 use super::timeline::History;
 use super::trace::Step;
 use super::turns::Turn;
+use super::waiting::Waiting;
 use crate::base::random::Generator;
 use crate::base::simulated::LostPanic;
 use crate::base::{clock, simulated};
@@ -117,6 +118,7 @@ struct Record {
     last_turn: Option<String>,
     tasks: Met,
     turns: Vec<Turn>,
+    waiting: Option<Waiting>,
 }
 
 struct Invariant {
@@ -178,6 +180,11 @@ impl Course {
         simulated::set_lost(|panic| {
             if let Some(course) = Course::here() {
                 course.lose(panic);
+            }
+        });
+        simulated::set_panicked(|task, text| {
+            if let Some(course) = Course::here() {
+                course.note_waiting(task, text);
             }
         });
         simulated::set_course(Rc::<Course>::clone(&course));
@@ -289,6 +296,17 @@ impl Course {
         self.world.note_at(at, host, Incident::Fails);
         self.desk.fail(failure);
         self.end();
+    }
+
+    /// Notes what the other tasks wait for, because the running one has panicked. A run that is only
+    /// repeated notes it if it is the one that a message is about.
+    fn note_waiting(&self, task: u64, text: Option<&str>) {
+        let is_shown = self.turns_from.is_some() || !simulated::is_silent();
+        if is_shown && self.phase.get() == Phase::Runs {
+            let mut waiting = self.record.borrow_mut().waiting.take();
+            Waiting::look(&mut waiting, task, text);
+            self.record.borrow_mut().waiting = waiting;
+        }
     }
 
     /// Fails the run by a panic that would not be noticed otherwise.
@@ -430,7 +448,7 @@ impl Course {
     }
 
     fn outcome(&self, failure: Option<Failure>) -> Outcome {
-        let Record { hash, steps, elapsed, last_turn, tasks, turns, .. } =
+        let Record { hash, steps, elapsed, last_turn, tasks, turns, waiting, .. } =
             mem::take(&mut *self.record.borrow_mut());
         let mut record = self.pilot.borrow_mut().finish();
         record.struck = self.world.failed_operation();
@@ -443,6 +461,7 @@ impl Course {
         record.last_turn = last_turn;
         record.tasks = tasks;
         record.turns = turns;
+        record.waiting = waiting;
         let failure = failure.or_else(|| record.diverged.clone().map(Failure::Diverged));
         let notes = mem::take(&mut *self.notes.borrow_mut());
         record.history = Some(Arc::new(History {

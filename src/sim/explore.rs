@@ -22,8 +22,9 @@ use crate::scope::PanicPayload;
 /// A failed run, found by [`explore`].
 ///
 /// Its text says what a person needs to repair the program and to repeat the run. A long trace is
-/// abbreviated in it. `{:#}` prints the whole trace, and so does `{}` if the environment variable
-/// `ECRU_SIM_TRACE` is `whole`.
+/// abbreviated in it. `{:#}` prints the whole trace and, if the run has panicked, what the other
+/// tasks waited for at that moment. So does `{}` if the environment variable `ECRU_SIM_TRACE` is
+/// `whole`.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Found {
@@ -102,8 +103,13 @@ impl Found {
                 None => writeln!(f, "I/O operation {number} was to fail")?,
             }
         }
+        let is_whole = f.alternate() || trace::is_wanted_whole();
         if says_failure {
             write!(f, "{failure}")?;
+            let waiting = how.best.waiting.as_ref().or(how.original.waiting.as_ref());
+            if let Some(waiting) = waiting.filter(|it| is_whole && it.is_of(&self.failure)) {
+                write!(f, "{waiting}")?;
+            }
         }
         if let Some(last_turn) = &how.best.last_turn {
             write!(f, "\n{last_turn}")?;
@@ -121,7 +127,6 @@ impl Found {
         if turns < before {
             write!(f, ", shortened from {before}")?;
         }
-        let is_whole = f.alternate() || trace::is_wanted_whole();
         let (trace, rest) = abbreviated(self.trace.to_string(), is_whole);
         write!(
             f,
@@ -278,8 +283,8 @@ impl<F: Fn() + Send + Sync> Simulated<F> {
 }
 
 impl<F> Simulated<F> {
-    /// Returns the file for the page of a run with this seed, if it fails. Of the runs that make a trace
-    /// simpler only the last one needs a page. That one also records its turns.
+    /// Returns the file for the page of a run with this seed, if it fails. Of the runs that make a
+    /// trace simpler only the last one needs a page. That one also records its turns.
     fn page_of(&self, seed: u64, plan: &Plan) -> Option<PathBuf> {
         if self.is_quiet.get() && plan.turns_from.is_none() {
             return None;

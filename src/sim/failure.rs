@@ -18,7 +18,8 @@ pub enum Failure {
     /// without a name, the run looks until that thread has ended, for about half a second. A thread
     /// that comes later is taken for none.
     Deadlock(TaskTree),
-    /// The program panicked. The text also names the place of the panic and its task.
+    /// The program panicked. The text also names the place of the panic and its task. The report, or
+    /// what was [found](super::Found), says by `{:#}` what the other tasks waited for at that moment.
     Panicked(PanicPayload),
     /// An [`invariant`](super::invariant) did not hold after a step.
     Invariant {

@@ -128,6 +128,7 @@ mod timeline;
 mod toy;
 mod trace;
 mod turns;
+mod waiting;
 
 pub use everywhere::{cancel_everywhere, fault_everywhere, set_up};
 pub use explore::{Found, explore};

@@ -20,6 +20,7 @@ use super::strategy::{Pct, Random, Strategy};
 use super::timeline::History;
 use super::trace::{Step, Steps, Trace};
 use super::turns::Turn;
+use super::waiting::Waiting;
 use crate::base::hash::HashMap;
 use crate::base::sync::SpinLock;
 use crate::driver::{DrawnFault, Struck, Trouble};
@@ -177,6 +178,8 @@ pub(super) struct Record {
     pub(super) tasks: Met,
     /// The last turns, if they were recorded.
     pub(super) turns: Vec<Turn>,
+    /// What the other tasks waited for at the last panic, if the plan or a reader wants to know.
+    pub(super) waiting: Option<Waiting>,
     /// What has happened to the hosts.
     pub(super) history: Option<Arc<History>>,
     pub(super) diverged: Option<Divergence>,

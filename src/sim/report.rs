@@ -10,7 +10,7 @@ use super::legend::legend;
 use super::notes::Note;
 use super::pilot::Record;
 use super::timeline::{LastEvents, Timeline};
-use super::trace::Trace;
+use super::trace::{self, Trace};
 use super::turns::TracedTurns;
 use crate::diag::Recorder;
 
@@ -103,8 +103,10 @@ struct Text<'a, T> {
     failure: &'a dyn fmt::Display,
 }
 
-/// Describes the run in one line, and its failure, the faults that it has drawn, its last events and
-/// its last turns in the lines after that.
+/// Describes the run in one line, and its failure, the faults that it has drawn, its last events
+/// and its last turns in the lines after that. If the run has panicked, `{:#}` also prints what the
+/// other tasks waited for at that moment. So does `{}` if the environment variable `ECRU_SIM_TRACE`
+/// is `whole`.
 impl<T> fmt::Display for Report<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.result {
@@ -126,6 +128,13 @@ impl<T> fmt::Display for Text<'_, T> {
             f,
             "the simulation with seed {seed} failed after {elapsed:?} of virtual time and {steps} steps: {failure}"
         )?;
+        let waiting = record.waiting.as_ref().zip(report.result.as_ref().err());
+        if let Some((waiting, failure)) = waiting
+            && (f.alternate() || trace::is_wanted_whole())
+            && waiting.is_of(failure)
+        {
+            write!(f, "{waiting}")?;
+        }
         if let Some(last_turn) = &record.last_turn {
             write!(f, "\n{last_turn}")?;
         }

@@ -348,6 +348,7 @@ fn investigate<P: Program>(
         if differs.is_none() {
             // The same run, with more that a message can tell.
             best.record.turns = again.record.turns;
+            best.record.waiting = again.record.waiting;
         }
         unstable = differs;
     }

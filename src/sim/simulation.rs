@@ -241,8 +241,8 @@ impl Simulation {
     /// This also sets a [recorder](Simulation::record) of 1 MiB, unless there is one.
     ///
     /// Without this setting, explorations and tests write a page if the environment variable
-    /// `ECRU_SIM_PAGES` names a folder. The file there has the name of the test, the line of the call
-    /// and the seed: `ECRU_SIM_PAGES=pages cargo test` may write
+    /// `ECRU_SIM_PAGES` names a folder. The file there has the name of the test, the line of the
+    /// call and the seed: `ECRU_SIM_PAGES=pages cargo test` may write
     /// `pages/a_slow_server_is_given_up.line-12.seed-7.html`.
     ///
     /// # Examples

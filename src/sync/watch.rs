@@ -113,8 +113,8 @@ impl<T> Watch<T> {
         }
     }
 
-    /// Gives the watch a name, which [dumps](crate::diag) show of its subscribers. A watch that has a
-    /// name keeps it.
+    /// Gives the watch a name, which [dumps](crate::diag) show of its subscribers. A watch that has
+    /// a name keeps it.
     ///
     /// # Examples
     /// ```

@@ -1,5 +1,5 @@
-//! What a dump says of the objects that tasks wait for: their names, the places of their holders, and
-//! which settings of a runtime make the holders known.
+//! What a dump says of the objects that tasks wait for: their names, the places of their holders,
+//! and which settings of a runtime make the holders known.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -32,8 +32,8 @@ fn dump_when_waiting(names: &[&str]) -> TaskTree {
     tree
 }
 
-/// - given: values to be made, to be set, to change and to be lent, and locks with the signatures of
-///   `std`, all of which have names, and tasks that wait for them
+/// - given: values to be made, to be set, to change and to be lent, and locks with the signatures
+///   of `std`, all of which have names, and tasks that wait for them
 /// - when: a dump is made
 /// - then: each wait shows the name and what is waited for; further names change nothing
 #[test]
@@ -58,7 +58,7 @@ fn run_150_values_and_locks_of_std_have_names() {
             by("runs").spawn(|| once.call_once(|| _ = ends.recv()));
             dump_when_waiting(&["makes", "makes lazily", "runs"]);
             by("made").spawn(|| _ = made.wait());
-            by("lazy").spawn(|| _ = *lazy);
+            by("lazy").spawn(|| assert_eq!(*lazy, ()));
             by("once").spawn(|| once.wait());
             by("set").spawn(|| assert_eq!(set.wait(), Ok(&7)));
             watch.update(|value| *value += 1);
@@ -172,8 +172,8 @@ fn run_151_makers_of_values_have_places() {
     });
 }
 
-/// - given: runtimes with a watchdog, a recorder, a signal for dumps, a check for deadlocks, an inspect
-///   socket, or none of these, in any build
+/// - given: runtimes with a watchdog, a recorder, a signal for dumps, a check for deadlocks, an
+///   inspect socket, or none of these, in any build
 /// - when: a dump shows a task that waits for a lock, and one that waits for a permit
 /// - then: it names the holders and their places; with none of the settings, only in a build with
 ///   `debug_assertions`

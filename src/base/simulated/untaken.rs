@@ -33,7 +33,13 @@ pub(super) struct Held {
     never_joined: RefCell<BTreeSet<u64>>,
     /// Is told of panics that are lost. Set by the layer that starts simulations.
     lost: Cell<fn(LostPanic)>,
+    /// Is told of panics that have come to the end of their task, or to a scope, before that
+    /// cancels its tasks. Set by the same layer.
+    panicked: Cell<Panicked>,
 }
+
+/// Is called with the number of a task and the text of its panic.
+type Panicked = fn(u64, Option<&str>);
 
 impl Default for Held {
     fn default() -> Held {
@@ -42,6 +48,7 @@ impl Default for Held {
             next: Cell::new(1),
             never_joined: RefCell::default(),
             lost: Cell::new(drop),
+            panicked: Cell::new(|_, _| ()),
         }
     }
 }
@@ -49,6 +56,11 @@ impl Default for Held {
 /// Sets what is told of panics that are lost.
 pub(crate) fn set_lost(lost: fn(LostPanic)) {
     with(|simulated| simulated.held.lost.set(lost));
+}
+
+/// Sets what is told of panics of the running code, while the other tasks are as they were.
+pub(crate) fn set_panicked(panicked: fn(u64, Option<&str>)) {
+    with(|simulated| simulated.held.panicked.set(panicked));
 }
 
 /// When a panic was thrown. `None` if it does not count.
@@ -88,6 +100,9 @@ pub(crate) fn hold(
     text: Option<&str>,
     origin: impl FnOnce() -> String,
 ) -> Untaken {
+    if let Some(panicked) = with(|simulated| simulated.held.panicked.get()) {
+        panicked(task, text);
+    }
     let (Some(at), Some(host)) = (at, here().filter(|host| *host != 0)) else {
         return Untaken(None);
     };

@@ -36,6 +36,30 @@ pub(crate) fn parked_tasks() -> Vec<String> {
     parked
 }
 
+/// Describes at most `most` of the tasks of the simulated run that wait, except for the running
+/// one, with the holders of what they wait for. Also returns how many more there are. The running
+/// task must hold no lock of the library.
+pub(crate) fn waiting_tasks(most: usize) -> (Vec<String>, usize) {
+    let running = task::current_header().map_or(ptr::null(), ptr::from_ref);
+    let (mut waiting, mut more) = (Vec::new(), 0);
+    for_each_started(|task| {
+        if ptr::eq(task, running) {
+            return;
+        }
+        // SAFETY: S4: the task does not run, so if it is parked, the frame of its wait is there.
+        let waiter = unsafe { waiter_of(task) }.filter(|waiter| !waiter.is_over());
+        match waiter {
+            Some(_) if waiting.len() == most => more += 1,
+            Some(waiter) => {
+                let wait = describe_wait_and(waiter.purpose(), true);
+                waiting.push(format!("{}: {wait}", task.description()));
+            }
+            None => {}
+        }
+    });
+    (waiting, more)
+}
+
 impl Worker {
     /// Describes the task of a turn that has ended just now, and what it did then.
     pub(super) fn about_turn(&self, turn: &Turn, stop: Stop) -> (String, String) {
@@ -81,6 +105,11 @@ unsafe fn waiter_of(header: &Header) -> Option<&Waiter> {
 
 /// Describes a wait that lasts.
 fn describe_wait(purpose: Purpose) -> String {
+    describe_wait_and(purpose, false)
+}
+
+/// Describes a wait that lasts, with or without the holders of its object.
+fn describe_wait_and(purpose: Purpose, holders: bool) -> String {
     let Purpose { what, about, at } = purpose;
     let mut text = format!("{} {what}", verb(what));
     match about {
@@ -97,7 +126,12 @@ fn describe_wait(purpose: Purpose) -> String {
                 text.push_str(&format!(" {name}"));
             }
         }
-        About::Object(object) => text.push_str(&format!(" {}", object.text)),
+        About::Object(object) => {
+            text.push_str(&format!(" {}", object.text));
+            if holders {
+                text.push_str(&task::describe_holders(&object));
+            }
+        }
         About::Nothing | About::Scope(..) | About::Time(_) => {}
     }
     let own = file!().strip_suffix("sched/simulated/words.rs").unwrap_or(file!());

@@ -54,7 +54,8 @@ impl Making {
 
     /// Notes the caller as the maker. Called by the one that may compute the value.
     pub(super) fn begin(&self, at: &'static Location<'static>) {
-        // Release: pairs with the acquire in `maker`. What ended the maker before comes before this.
+        // Release: pairs with the acquire in `maker`. What ended the maker before comes before
+        // this.
         self.at.store(ptr::from_ref(at).cast_mut(), Ordering::Release);
         self.maker.store(task::current_identity(), Ordering::Release);
     }

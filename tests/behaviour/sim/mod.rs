@@ -11,6 +11,7 @@ mod limits;
 mod messages;
 mod own_faults;
 mod pages;
+mod panicked;
 mod same;
 mod sizeable;
 mod time;

@@ -38,11 +38,11 @@ fn assert_page(path: &Path, text: &str) {
     assert!(page.starts_with("<!doctype html>") && page.contains("waits in vain"));
 }
 
-/// - given: `ECRU_SIM_PAGES` with a folder that does not exist, and tests and explorations that fail with
-///   some seeds
+/// - given: `ECRU_SIM_PAGES` with a folder that does not exist, and tests and explorations that
+///   fail with some seeds
 /// - when: they run
-/// - then: each failing seed has a page of its own there, with its tasks, which the message names; seeds
-///   that pass write nothing, and a file that the program sets has precedence
+/// - then: each failing seed has a page of its own there, with its tasks, which the message names;
+///   seeds that pass write nothing, and a file that the program sets has precedence
 #[test]
 fn sim_430_the_environment_asks_for_pages() {
     const NAME: &str = "sim::pages::sim_430_the_environment_asks_for_pages";

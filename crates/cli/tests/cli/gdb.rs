@@ -169,8 +169,8 @@ fn check_stripped(option: &str, function: &str) {
     check_without_debug_information(&dead, function);
 }
 
-/// Without debug information, as cargo's default profile builds a release, the tasks, their waits with
-/// places, and the names of functions are there.
+/// Without debug information, as cargo's default profile builds a release, the tasks, their waits
+/// with places, and the names of functions are there.
 #[test]
 fn gdb_shows_tasks_without_debug_information_slow() {
     check_stripped("--strip-debug", "programs::dine");

@@ -2,8 +2,8 @@
 
 use crate::support::{path, said, start, until};
 
-/// Dumps a program until the first five lines have all of these parts, and a line of its source. The
-/// parts name the cause and the task.
+/// Dumps a program until the first five lines have all of these parts, and a line of its source.
+/// The parts name the cause and the task.
 #[track_caller]
 fn names(program: &str, parts: &[&str]) -> String {
     let program = start(program);
