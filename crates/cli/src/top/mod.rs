@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
-use signal_hook::consts::{SIGHUP, SIGQUIT, SIGTERM};
+use signal_hook::consts::{SIGQUIT, SIGTERM};
 
 use self::model::Model;
 use crate::Failure;
@@ -50,12 +50,15 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
 }
 
 /// A signal that asks this process to end. It is obeyed when the terminal has been restored.
+///
+/// `SIGHUP` is none of them: it means that the terminal is gone, so there is nothing to restore. It
+/// ends the process at once. The reader of events would read the end of that terminal for ever.
 struct End(Arc<AtomicUsize>);
 
 impl End {
     fn watch() -> io::Result<End> {
         let arrived = Arc::new(AtomicUsize::new(0));
-        for signal in [SIGTERM, SIGHUP, SIGQUIT] {
+        for signal in [SIGTERM, SIGQUIT] {
             let number = usize::try_from(signal).expect("a signal has a positive number");
             signal_hook::flag::register_usize(signal, Arc::clone(&arrived), number)?;
         }

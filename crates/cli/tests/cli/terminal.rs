@@ -93,3 +93,26 @@ fn top_restores_the_terminal_at_a_signal_slow() {
     let screen = until(|| terminal.screen(), is_over);
     assert!(!screen.contains("-icanon") && !screen.contains("sorted by tree"), "{screen}");
 }
+
+/// A terminal that is closed ends the table, which would otherwise read the end of it for ever.
+#[test]
+fn top_ends_with_its_terminal_slow() {
+    if Command::new("tmux").arg("-V").output().is_err() {
+        assert!(std::env::var_os("ECRU_REQUIRE_SERVERS").is_none(), "tmux is not installed");
+        eprintln!("skipped: tmux is not installed");
+        return;
+    }
+    let program = start("locks");
+    let terminal = Terminal(format!("ecru-cli-closed-{}", std::process::id()));
+    let number = program.folder.0.join("number");
+    let top = format!("{} top {}", env!("CARGO_BIN_EXE_ecru"), path(&program.socket));
+    let shell = format!("sh -c 'echo $$ >{}; exec {top}'", path(&number));
+    let opened = terminal.tmux(&["new-session", "-d", "-x", "130", "-y", "40", &shell]);
+    assert!(opened.status.success(), "{}", text(&opened.stderr));
+    until(|| terminal.screen(), |screen| screen.contains("sorted by tree"));
+    let process = format!("/proc/{}/cmdline", std::fs::read_to_string(number).unwrap().trim());
+    let runs = || std::fs::read_to_string(&process).is_ok_and(|line| line.contains("top"));
+    assert!(runs(), "{process}");
+    drop(terminal);
+    until(|| format!("{}", runs()), |runs| runs == "false");
+}
