@@ -129,7 +129,7 @@ fn describe_wait_and(purpose: Purpose, holders: bool) -> String {
         About::Object(object) => {
             text.push_str(&format!(" {}", object.text));
             if holders {
-                text.push_str(&task::describe_holders(&object));
+                text.push_str(&task::describe_holders(&object, |id| format!("task {id}")));
             }
         }
         About::Nothing | About::Scope(..) | About::Time(_) => {}
