@@ -111,7 +111,7 @@ fn describe_wait(purpose: Purpose) -> String {
 /// Describes a wait that lasts, with or without the holders of its object.
 fn describe_wait_and(purpose: Purpose, holders: bool) -> String {
     let Purpose { what, about, at } = purpose;
-    let mut text = format!("{} {what}", verb(what));
+    let (mut text, mut held) = (format!("{} {what}", verb(what)), String::new());
     match about {
         About::Task(other) => {
             // SAFETY: T2: the frame of the wait holds a reference to it.
@@ -129,7 +129,7 @@ fn describe_wait_and(purpose: Purpose, holders: bool) -> String {
         About::Object(object) => {
             text.push_str(&format!(" {}", object.text));
             if holders {
-                text.push_str(&task::describe_holders(&object, |id| format!("task {id}")));
+                held = task::describe_holders(&object, |id| format!("task {id}"));
             }
         }
         About::Nothing | About::Scope(..) | About::Time(_) => {}
@@ -138,7 +138,8 @@ fn describe_wait_and(purpose: Purpose, holders: bool) -> String {
     if !at.file().starts_with(own) {
         text.push_str(&format!(", at {at}"));
     }
-    text
+    // The places of the holders come last, so that none is taken for the place of the wait.
+    text + &held
 }
 
 /// Describes a task that was parked until just now, and what it waited for.

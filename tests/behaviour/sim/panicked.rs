@@ -44,7 +44,7 @@ fn assert_waiting(text: &str) {
     assert!(reader.contains(", at ") && reader.contains("panicked.rs:"), "{text}");
     let writer = line(" 'writer' (spawned at ");
     assert!(writer.contains("waits for a lock ('ledger', "), "{text}");
-    assert!(writer.contains(", which task #") && writer.contains(" acquired at "), "{text}");
+    assert!(writer.contains(", held by task #") && writer.contains(" since "), "{text}");
     assert!(!waiting.contains("task 'handled'"), "{text}");
 }
 
