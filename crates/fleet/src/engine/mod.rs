@@ -259,6 +259,20 @@ pub(crate) trait EngineQueue: Send + Sync {
     /// Changes of several processes are made one after another, and none of them is lost.
     fn update(&self, changes: &Changes) -> io::Result<()>;
 
+    /// Returns what is stored as the schedule of a name, with the number of that message. An engine of
+    /// a single process stores none.
+    fn schedule(&self, name: &str) -> io::Result<Option<(u64, Bytes)>> {
+        let _ = name;
+        Ok(None)
+    }
+
+    /// Stores the schedule of a name if the last message has this number, or if there is none and the
+    /// number is 0. Returns whether it did.
+    fn replace_schedule(&self, name: &str, last: u64, schedule: Bytes) -> io::Result<bool> {
+        let _ = (name, last, schedule);
+        Ok(true)
+    }
+
     /// Listens to the cancellations of jobs that are held anywhere in the fleet, and to changes of
     /// the settings.
     fn announcements(&self) -> io::Result<Box<dyn Announcements>>;

@@ -12,6 +12,7 @@
 //! | when jobs were handed out under a rate | the same stream, the subject `fleet.attempts.QUEUE.=rate.starts` |
 //! | the settings, as they should be | the same stream, the subject `fleet.attempts.QUEUE.=settings.record` |
 //! | the last changes of the settings | the same stream, the subject `fleet.attempts.QUEUE.=settings.changes` |
+//! | the schedules, by their names | the same stream, the subjects `fleet.attempts.QUEUE.=schedules.NAME` |
 //! | the jobs that a process is working on for the first time | the same stream, the subjects `fleet.attempts.QUEUE.=pages.PROCESS` |
 //! | how far a job is | the same stream, the subjects `fleet.attempts.QUEUE.=progress.ID` |
 //! | cancellations of jobs that are held | the subject `fleet.cancel.QUEUE`, which is not stored |
@@ -148,6 +149,11 @@ impl Names {
     /// The last changes of the settings. No id has the token before it.
     pub(super) fn changes(&self) -> String {
         format!("fleet.attempts.{}.=settings.changes", self.queue)
+    }
+
+    /// A schedule, by its name as a token. No id has the token before it.
+    pub(super) fn schedule(&self, token: &str) -> String {
+        format!("fleet.attempts.{}.=schedules.{token}", self.queue)
     }
 
     /// A place of a limit, or `*` for all of them. No id has the token before it.

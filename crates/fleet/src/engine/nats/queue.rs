@@ -16,7 +16,7 @@ use super::names::{Names, SETTINGS};
 use super::open::{self, Opened};
 use super::pull::NatsPull;
 use super::workers::Workers;
-use super::{Attendant, apply, changes, dead, progress, rate, send, settings};
+use super::{Attendant, apply, changes, dead, progress, rate, schedules, send, settings};
 use crate::engine::{
     Announced, Announcements, BoxSource, Changes, Counts, Dead, EngineQueue, PRIORITIES, Pull,
     QueueSpec, Sending, Terms, priorities,
@@ -130,6 +130,14 @@ impl EngineQueue for NatsQueue {
         (old.rate, new.rate) = (before.rate, changes.rate.unwrap_or(before.rate));
         changes::note(&self.js, &self.names, self.records.journal.name(), &old, &new);
         apply::announce(&self.js, &self.names, found.lease)
+    }
+
+    fn schedule(&self, name: &str) -> io::Result<Option<(u64, Bytes)>> {
+        schedules::read(&self.js, &self.names, name)
+    }
+
+    fn replace_schedule(&self, name: &str, last: u64, schedule: Bytes) -> io::Result<bool> {
+        schedules::replace(&self.js, &self.names, name, last, schedule)
     }
 
     fn announcements(&self) -> io::Result<Box<dyn Announcements>> {
