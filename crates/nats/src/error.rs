@@ -3,6 +3,7 @@
 use std::error;
 use std::fmt;
 use std::io;
+use std::path::Path;
 
 use ecru::{Cancelled, Elapsed};
 
@@ -94,6 +95,12 @@ impl Error {
 
     pub(crate) fn at(mut self, server: &str) -> Error {
         self.0.server.get_or_insert_with(|| server.to_owned());
+        self
+    }
+
+    /// Names the file whose contents the text is about.
+    pub(crate) fn in_file(mut self, path: &Path) -> Error {
+        self.0.text = format!("the file {}: {}", path.display(), self.0.text);
         self
     }
 
