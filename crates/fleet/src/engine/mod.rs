@@ -34,6 +34,7 @@ mod nats;
 mod priority;
 mod rate;
 
+use std::any::Any;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -276,6 +277,12 @@ pub(crate) trait EngineQueue: Send + Sync {
     /// Listens to the cancellations of jobs that are held anywhere in the fleet, and to changes of
     /// the settings.
     fn announcements(&self) -> io::Result<Box<dyn Announcements>>;
+
+    /// Shows operators that results of this process wait for room, for as long as what is returned is
+    /// kept. It stores nothing, because there is no room.
+    fn show_waiting(&self) -> Option<Box<dyn Any + Send>> {
+        None
+    }
 
     /// Removes a job that is queued or held, and announces it to the holder. Returns whether there
     /// was such a job.

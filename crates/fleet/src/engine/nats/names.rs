@@ -16,6 +16,7 @@
 //! | the jobs that a process is working on for the first time | the same stream, the subjects `fleet.attempts.QUEUE.=pages.PROCESS` |
 //! | how far a job is | the same stream, the subjects `fleet.attempts.QUEUE.=progress.ID` |
 //! | cancellations of jobs that are held | the subject `fleet.cancel.QUEUE`, which is not stored |
+//! | that results wait for room | a subscription to the subject `fleet.waiting.QUEUE`, to which nothing is sent |
 //! | results | the bucket `fleet-results-NAME`, the keys `RUN.INDEX` |
 //!
 //! `QUEUE` and `NAME` are what the layer above calls them: it puts a prefix before the name that
@@ -163,6 +164,11 @@ impl Names {
 
     pub(super) fn all_attempts(&self) -> String {
         format!("fleet.attempts.{}.*.*", self.queue)
+    }
+
+    /// What a process listens to while its results wait for room. Nothing is published there.
+    pub(super) fn waiting(&self) -> String {
+        format!("fleet.waiting.{}", self.queue)
     }
 
     pub(super) fn cancellations(&self) -> String {

@@ -1,5 +1,6 @@
 //! A queue: see [the module](super) for what it consists of.
 
+use std::any::Any;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -146,6 +147,11 @@ impl EngineQueue for NatsQueue {
         // From then on the server sends them. What was published before is of no interest here.
         repeated(|| client.flush())?;
         Ok(Box::new(NatsAnnouncements(heard)))
+    }
+
+    fn show_waiting(&self) -> Option<Box<dyn Any + Send>> {
+        let listens = self.js.client().subscribe(&self.names.waiting()).ok()?;
+        Some(Box::new(listens))
     }
 
     fn cancel(&self, id: &str) -> io::Result<bool> {
