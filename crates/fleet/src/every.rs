@@ -212,15 +212,12 @@ impl Schedule {
         let (name, core) = (&self.name, &self.queue.core);
         loop {
             match self.try_announce(own) {
-                Ok(Some(None)) => return Ok(true),
-                Ok(Some(Some(before))) => {
-                    core.warn(&format!(
-                        "the schedule {name:?} was {before}, and is {own} from now on"
-                    ));
+                Ok(Announced::Stored) => return Ok(true),
+                Ok(Announced::Replaced(what)) => {
+                    core.warn(&format!("the schedule {name:?} is replaced: {what}"));
                     return Ok(true);
                 }
-                // Another process has changed it meanwhile.
-                Ok(None) => {}
+                Ok(Announced::Overtaken) => {}
                 Err(error) if is_passing(&error) => ecru::sleep(AGAIN)?,
                 Err(error) => {
                     if is_end(&error) {
@@ -238,23 +235,22 @@ impl Schedule {
         }
     }
 
-    /// Returns `Some` if the schedule is stored now, with the one before if that was another one.
-    fn try_announce(&self, own: &Record) -> io::Result<Option<Option<String>>> {
+    /// Stores the schedule, if another one is stored.
+    fn try_announce(&self, own: &Record) -> io::Result<Announced> {
         let engine = self.queue.engine()?;
         let found = engine.schedule(&self.name)?;
         let sequence = found.as_ref().map_or(0, |(sequence, _)| *sequence);
         let before = found.map(|(_, bytes)| Record::decode(&bytes));
-        if let Some(Some(same)) = &before
-            && same == own
-        {
-            return Ok(Some(None));
+        if before.as_ref().is_some_and(|before| before.as_ref() == Some(own)) {
+            return Ok(Announced::Stored);
         }
         if !engine.replace_schedule(&self.name, sequence, own.encode())? {
-            return Ok(None);
+            return Ok(Announced::Overtaken);
         }
-        let text =
-            |record: Option<Record>| record.map_or("another one".into(), |it| it.to_string());
-        Ok(Some(before.map(text)))
+        Ok(match before {
+            None => Announced::Stored,
+            Some(before) => Announced::Replaced(own.difference(before.as_ref())),
+        })
     }
 
     /// Returns the schedule that another process has stored, if it is not this one. While the servers
@@ -275,8 +271,8 @@ impl Schedule {
                 Ok(None)
             }
             Some(record) => {
-                let text = format!("another process has replaced the schedule {name:?}: it was");
-                core.warn(&format!("{text} {current}, and is {record}"));
+                let what = record.difference(Some(current));
+                core.warn(&format!("another process has replaced the schedule {name:?}: {what}"));
                 let entry = Entry::new(name, record);
                 if let Err(why) = entry.record.timing(name) {
                     core.warn(&format!("this process cannot send its jobs: {why}"));
@@ -311,6 +307,16 @@ impl Schedule {
             ecru::sleep(if refused.is_some() { 10 * AGAIN } else { AGAIN })?;
         }
     }
+}
+
+/// What became of a schedule that was to be stored.
+enum Announced {
+    /// It is stored.
+    Stored,
+    /// It is stored, and another one was.
+    Replaced(String),
+    /// Another process has stored one meanwhile.
+    Overtaken,
 }
 
 /// Returns whether a repetition may succeed.

@@ -59,6 +59,17 @@ impl Record {
         &self.job
     }
 
+    /// Says what this schedule has replaced. `None` stands for one that cannot be read.
+    pub(crate) fn difference(&self, before: Option<&Record>) -> String {
+        match before {
+            Some(before) if before.head.times == self.head.times => {
+                format!("it is {self} as before, with another job or priority")
+            }
+            Some(before) => format!("it was {before}, and is {self}"),
+            None => format!("it is {self}"),
+        }
+    }
+
     pub(crate) fn encode(&self) -> Bytes {
         let mut bytes = serde_json::to_vec(&self.head).expect("it has only texts and numbers");
         bytes.push(b'\n');
