@@ -27,7 +27,7 @@ impl<T: Wire> Queue<T> {
     /// As with [`every`](Queue::every), the schedule is known by its name, which it shares with
     /// those of `every`. If several processes have it, one job is stored at each time, also if they
     /// have called this at different times. The last call with a name replaces the schedule of that
-    /// name [in the whole fleet](Queue::every#several-processes). The id of a job is the name, `/`,
+    /// name in the whole fleet. The id of a job is the name, `/`,
     /// and the time in milliseconds since 1970.
     ///
     /// # Times that are missed
