@@ -112,7 +112,7 @@ fn waits_in_direct_style_and_catches_that() {
                     &|| _ = sent.send(1),
                     &|| _ = ecru::block_on(pending::<()>()),
                     &|| ecru::scope(|s| drop(s.spawn(|| ()))),
-                    &|| _ = ecru::unblock(|| ()),
+                    &|| ecru::unblock(|| ()),
                     &|| ecru::run(|| ()),
                 ];
                 waits.iter().filter(|wait| catch_unwind(AssertUnwindSafe(wait)).is_err()).count()

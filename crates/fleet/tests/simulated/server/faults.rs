@@ -59,11 +59,14 @@ pub(crate) const NO_ROOM: [NoRoom; 5] = [
     (10077, "write /data/msgs/1.blk: no space left on device"),
 ];
 
+/// Whether a message is refused because there is no room, by its subject.
+type Refuses = dyn FnMut(&str) -> Option<NoRoom> + Send;
+
 /// The decisions of a test.
 pub(super) struct Faults {
     pub(super) answer: Box<dyn FnMut(&Question<'_>) -> Answer + Send>,
     pub(super) repeat: Box<dyn FnMut(&str) -> bool + Send>,
-    pub(super) has_no_room: Box<dyn FnMut(&str) -> Option<NoRoom> + Send>,
+    pub(super) has_no_room: Box<Refuses>,
     pub(super) delay: Box<Delay>,
 }
 
