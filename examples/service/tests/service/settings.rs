@@ -86,6 +86,9 @@ fn settings_and_their_defaults() {
     assert_eq!(config.grace.as_secs(), 9);
 }
 
+/// Settings, and the words of their error.
+type Case<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str]);
+
 /// Each error names its setting or file, and the password is in none of them.
 #[test]
 fn malformed_settings() {
@@ -95,7 +98,7 @@ fn malformed_settings() {
     let (empty, missing) = (identity.file("empty.pem"), identity.file("missing.pem"));
     let other = Identity::new("malformed-too");
     let other_key = other.file("key.pem");
-    let cases: &[(&[(&str, &str)], &[&str])] = &[
+    let cases: &[Case<'_>] = &[
         (&[("CONNECTIONS", "many")], &["SERVICE_CONNECTIONS", "`many`", "invalid digit"]),
         (&[("CONNECTIONS", "0")], &["SERVICE_CONNECTIONS", "`0`", "zero"]),
         (&[("CONNECTIONS", "")], &["SERVICE_CONNECTIONS", "empty"]),
