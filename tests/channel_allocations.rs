@@ -11,7 +11,8 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use ecru::channel::{self, Select};
-use ecru::{Source, select, source};
+use ecru::net::{Polled, UnixStream};
+use ecru::{DriverKind, Source, select, source};
 
 mod common;
 
@@ -231,6 +232,64 @@ fn block_on_asks_for_no_memory() {
                 asked.put(0);
             });
         });
+    });
+}
+
+/// Two futures that send each other bytes over polled sockets, one in a task without a stack and one
+/// by `block_on`: each read is a wait, which uses the registration and the wakers that are there.
+#[test]
+fn waits_of_polled_sockets_ask_for_no_memory() {
+    /// Reads a byte that has not been sent yet. Returns `None` at the end.
+    async fn next(stream: &Polled<UnixStream>, waits: &AtomicUsize) -> Option<u8> {
+        let mut byte = [0];
+        let read = poll_fn(|cx| {
+            let polled = stream.poll_read(cx, &mut byte);
+            waits.fetch_add(usize::from(polled.is_pending()), SeqCst);
+            polled
+        });
+        (read.await.unwrap() > 0).then_some(byte[0])
+    }
+
+    async fn say(stream: &Polled<UnixStream>, byte: u8) {
+        let count = poll_fn(|cx| stream.poll_write(cx, &[byte])).await.unwrap();
+        assert_eq!(count, 1);
+    }
+
+    let rounds_on = |runtime: &ecru::Runtime| {
+        runtime.run(|| {
+            let (asks, answers) = UnixStream::pair().unwrap();
+            let (asks, answers) = (Polled::new(asks).unwrap(), Polled::new(answers).unwrap());
+            let waits = AtomicUsize::new(0);
+            ecru::scope(|s| {
+                let echo = s.spawn_local_future(async {
+                    while let Some(byte) = next(&answers, &waits).await {
+                        say(&answers, byte).await;
+                    }
+                });
+                let rounds = || {
+                    ecru::block_on(async {
+                        for byte in 0..50 {
+                            say(&asks, byte).await;
+                            assert_eq!(next(&asks, &waits).await, Some(byte));
+                        }
+                    })
+                    .unwrap();
+                };
+                assert_eq!(asked_for(rounds), 0);
+                assert!(waits.load(SeqCst) >= 200, "each read waits");
+                asks.get_ref().shutdown(ecru::net::Shutdown::Both).unwrap();
+                echo.join().unwrap();
+            });
+        });
+    };
+    alone("waits_of_polled_sockets_ask_for_no_memory", || {
+        for driver in [DriverKind::Uring, DriverKind::Poll] {
+            let builder = ecru::Runtime::builder().workers(1).watchdog(Duration::ZERO);
+            // io_uring may be forbidden here.
+            if let Ok(runtime) = builder.driver(driver).build() {
+                rounds_on(&runtime);
+            }
+        }
     });
 }
 

@@ -53,6 +53,10 @@ const DOUBT: u32 = 4;
 /// made.
 const NEWS: u32 = 8;
 
+/// How often a waker is stored again that the destructor of the one before has replaced. Destructors
+/// that do so for ever are not waited for.
+const REPLACED_AGAIN: usize = 8;
+
 /// The `place` of an observer that no driver tells.
 const NOWHERE: usize = 0;
 
@@ -144,12 +148,19 @@ impl Observer {
     /// run user code.
     fn keep(&self, side: Interest, waker: &Waker) {
         let place = self.waker(side);
-        if place.lock().as_ref().is_some_and(|kept| kept.will_wake(waker)) {
-            return;
+        // The destructor of a waker may poll this side, and leave another waker here. That call has
+        // returned before this one, whose waker is to stay.
+        for _ in 0..REPLACED_AGAIN {
+            if place.lock().as_ref().is_some_and(|kept| kept.will_wake(waker)) {
+                return;
+            }
+            let fresh = waker.clone();
+            let before = place.lock().replace(fresh);
+            if before.is_none() {
+                return;
+            }
+            drop(before);
         }
-        let fresh = waker.clone();
-        let before = place.lock().replace(fresh);
-        drop(before);
     }
 
     fn waker(&self, side: Interest) -> &SpinLock<Option<Waker>> {

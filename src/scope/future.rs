@@ -60,7 +60,7 @@ impl<F: Future<Output = Result<U, E>>, U, E> PolledBody for TryingFuture<'_, '_,
 
 impl<'scope> Scope<'scope, '_> {
     /// Spawns a task that polls a future to its end. While the future is pending, the task has no
-    /// stack: it takes the size of its future and less than 300 bytes.
+    /// stack: it takes the size of its future and at most 256 bytes.
     ///
     /// It is a task like any other. It may start on any worker, stays there afterwards, may borrow
     /// from outside the scope, can be named, joined and cancelled, and is shown in dumps. Use it

@@ -6,7 +6,10 @@
 //! the waker. The idea is that of tokio's cooperative scheduling.
 //!
 //! A task with a stack may wait in a poll of its `block_on`. Other tasks of the thread run then, so
-//! the budget is that of one task.
+//! the budget is that of one task. A coroutine that is suspended in a poll of its `block_on` leaves its
+//! budget to the task that has resumed it, until the poll goes on. Polls by `block_on` and
+//! `spawn_future` begin with their own, so only a poll by hand would notice, and a switch between
+//! coroutines is too short for one more access to a thread-local.
 
 use std::ptr;
 use std::task::{Context, Poll};

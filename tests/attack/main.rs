@@ -12,6 +12,8 @@ mod forced_ends;
 #[cfg(not(ecru_baton))]
 mod fresh;
 #[cfg(not(ecru_baton))]
+mod futures;
+#[cfg(not(ecru_baton))]
 mod initializers;
 mod lent_yielders;
 mod placement;

@@ -228,8 +228,22 @@ fn sleeps(count: usize) -> Sample {
 /// Returns the contender whose tasks are futures, where a row has one.
 pub(super) fn of_futures(family: &str, number: usize) -> Option<Contender> {
     let note = "tasks of `spawn_future`, without a stack";
-    let sleeps = move || sleeping_futures(number);
-    (family == "sleeps").then(|| Contender::sampled(ECRU_FUTURE, sleeps).note(note))
+    let contender = match family {
+        "sleeps" => Contender::sampled(ECRU_FUTURE, move || sleeping_futures(number)),
+        "spawn-join" => Contender::timed(ECRU_FUTURE, move || {
+            runtime(number).run(|| nanoseconds_per_operation(futures_one_after_another))
+        }),
+        _ => return None,
+    };
+    Some(contender.note(note))
+}
+
+fn futures_one_after_another(operations: u64) {
+    ecru::scope(|scope| {
+        for _ in 0..operations {
+            scope.spawn_future(async {}).join().expect("it is never cancelled");
+        }
+    });
 }
 
 fn sleeping_futures(count: usize) -> Sample {

@@ -11,6 +11,9 @@ mod programs;
 mod servers;
 
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 
 use crate::goals::Bound::{Absolute, CostAtMost, OwnRow, SpeedAtLeast};
 use crate::goals::{ECRU, Goal, goal, time};
@@ -24,6 +27,7 @@ use servers::Kind;
 pub(crate) const ROWS: &[Id] = &[
     ("fleet-publish", None),
     ("fleet-pull", None),
+    ("fleet-pull-busy", None),
     ("fleet-call", None),
     ("fleet-noop", None),
     ("fleet-naps", Some(10_000)),
@@ -36,9 +40,10 @@ pub(crate) const ROWS: &[Id] = &[
 /// The goals of the topic.
 pub(crate) const GOALS: &[Goal] = &[
     time("fleet-publish", SpeedAtLeast(1.0, "tokio"), "async-nats on the same server"),
-    goal("fleet-publish", "cpu", CostAtMost(0.7, "tokio"), "async-nats on the same server"),
+    goal("fleet-publish", "cpu", CostAtMost(0.8, "tokio"), "async-nats on the same server"),
     time("fleet-pull", SpeedAtLeast(1.0, "tokio"), "async-nats on the same server"),
     goal("fleet-pull", "cpu", CostAtMost(0.7, "tokio"), "async-nats on the same server"),
+    time("fleet-pull-busy", SpeedAtLeast(1.0, "tokio"), "async-nats, on a loaded machine"),
     time("fleet-call", CostAtMost(1.1, "tokio"), "the same two hops by hand"),
     time("fleet-noop", SpeedAtLeast(1.0, "asynq"), "asynq, whose promise is weaker"),
     time("fleet-noop", SpeedAtLeast(1.5, "river"), "River, whose promise is stronger"),
@@ -101,6 +106,18 @@ pub(crate) fn build(family: &str, number: Option<usize>) -> Option<Row> {
             metrics: COST,
             contenders: with_async_nats("pull", MESSAGES),
             note: "cpu: of the client's process; nats-server has the second core",
+        },
+        ("fleet-pull-busy", None) => Row {
+            family: "fleet-pull-busy",
+            number,
+            title: "the same, beside two threads that compute".into(),
+            cores: 1,
+            metrics: COST,
+            contenders: vec![
+                busy(ECRU, vec!["ecru", "pull"]),
+                busy("tokio", vec!["tokio", "pull"]).note("async-nats on a current-thread runtime"),
+            ],
+            note: "one of them on the client's core, the other one on nats-server's",
         },
         ("fleet-call", None) => Row {
             family: "fleet-call",
@@ -192,6 +209,49 @@ fn contender(
     let measure = move || measure(kind, program, &words, count);
     let needs = move || kind.missing().map_or(Ok(()), Err).and_then(|()| program.path().map(drop));
     Contender::sampled(name, measure).needs(needs)
+}
+
+/// Returns a contender of clients that runs while each core has something else to do.
+fn busy(name: &'static str, words: Vec<&'static str>) -> Contender {
+    let measure = move || {
+        let _computing = Computing::start();
+        measure(Kind::Nats, Program::Rust, &words, MESSAGES)
+    };
+    let needs =
+        || Kind::Nats.missing().map_or(Ok(()), Err).and_then(|()| Program::Rust.path().map(drop));
+    Contender::sampled(name, measure).needs(needs)
+}
+
+/// Two threads that compute until this is dropped: one on this thread's core, one on the second.
+struct Computing {
+    is_over: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Computing {
+    fn start() -> Computing {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let begin = || {
+            let is_over = Arc::clone(&is_over);
+            thread::spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            })
+        };
+        // A thread runs where the thread that starts it does.
+        let threads = vec![begin(), on_second_core(begin)];
+        Computing { is_over, threads }
+    }
+}
+
+impl Drop for Computing {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
 }
 
 /// Starts the server and runs the contender's program.

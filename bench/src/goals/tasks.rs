@@ -14,6 +14,14 @@ pub(crate) const GOALS: &[Goal] = &[
     goal("yield-64", "time", SpeedAtLeast(4.0, "may"), "as between two tasks"),
     goal("spawn-join-1", "time", SpeedAtLeast(4.3, "tokio"), "18 M/s, tokio 4.17"),
     goal("spawn-join-2", "time", SpeedAtLeast(5.0, "go"), "15 M/s, Go 2.7"),
+    Goal {
+        contender: ECRU_FUTURE,
+        ..goal("spawn-join-1", "time", CostAtMost(1.0, "tokio"), "tasks without a stack")
+    },
+    Goal {
+        contender: ECRU_FUTURE,
+        ..goal("spawn-join-2", "time", CostAtMost(1.0, "tokio"), "tasks without a stack")
+    },
     goal(
         "spawn-join-2",
         "time",

@@ -27,8 +27,12 @@ pub(crate) const ROWS: &[Id] = &[
     ("web-close", None),
     ("web-direct", None),
     ("web-postgres", None),
+    ("web-bare", Some(2)),
     ("web-health", Some(2)),
+    ("web-json", Some(2)),
     ("web-tls", Some(2)),
+    ("web-http2", Some(2)),
+    ("web-close", Some(2)),
     ("web-postgres", Some(2)),
     ("web-crossing", None),
     ("web-block-on", None),
@@ -39,13 +43,28 @@ pub(crate) const ROWS: &[Id] = &[
 pub(crate) const GOALS: &[Goal] = &[
     goal("web-bare", "cpu", CostAtMost(1.05, "tokio"), "hyper on tokio"),
     goal("web-health", "cpu", CostAtMost(1.05, "tokio"), "axum on tokio"),
-    goal("web-health", "p99", CostAtMost(1.0, "tokio"), "p99 no worse"),
+    p99("web-bare"),
+    p99("web-health"),
+    p99("web-json"),
+    p99("web-tls"),
+    p99("web-close"),
+    p99("web-postgres"),
     goal("web-json", "cpu", CostAtMost(1.05, "tokio"), "axum on tokio"),
     goal("web-tls", "cpu", CostAtMost(1.05, "tokio"), "tokio-rustls"),
     goal("web-http2", "cpu", CostAtMost(1.05, "tokio"), "hyper on tokio"),
     goal("web-close", "cpu", CostAtMost(1.0, "tokio"), "axum on tokio"),
     goal("web-direct", "cpu", CostAtMost(1.045, "tokio"), "axum on tokio, and 0.3 us"),
     goal("web-postgres", "cpu", CostAtMost(1.05, "tokio"), "axum and deadpool-postgres"),
+    goal("web-bare-2", "cpu", CostAtMost(1.05, "tokio"), "hyper on tokio, two workers"),
+    goal("web-json-2", "cpu", CostAtMost(1.05, "tokio"), "axum on tokio, two workers"),
+    goal("web-http2-2", "cpu", CostAtMost(1.05, "tokio"), "hyper on tokio, two workers"),
+    goal("web-close-2", "cpu", CostAtMost(1.0, "tokio"), "axum on tokio, two workers"),
+    p99("web-bare-2"),
+    p99("web-health-2"),
+    p99("web-json-2"),
+    p99("web-tls-2"),
+    p99("web-close-2"),
+    p99("web-postgres-2"),
     goal("web-health-2", "cpu", CostAtMost(1.05, "tokio"), "axum on tokio, two workers"),
     goal("web-tls-2", "cpu", CostAtMost(1.05, "tokio"), "tokio-rustls, two workers"),
     goal("web-postgres-2", "cpu", CostAtMost(1.05, "tokio"), "deadpool-postgres, two workers"),
@@ -55,6 +74,11 @@ pub(crate) const GOALS: &[Goal] = &[
     poll("web-health", "cpu", CostAtMost(1.05, "tokio"), "tokio, both on epoll"),
     poll("web-http2", "cpu", CostAtMost(1.05, "tokio"), "tokio, both on epoll"),
 ];
+
+/// The goal for the latency of a row.
+const fn p99(row: &'static str) -> Goal {
+    goal(row, "p99", CostAtMost(1.0, "tokio"), "p99 no worse")
+}
 
 const COST: &[Metric] = &[
     Metric { name: "cpu", unit: Unit::Nanoseconds },

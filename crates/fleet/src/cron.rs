@@ -11,6 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::codec::Wire;
 use crate::errors::invalid;
 use crate::queue::Queue;
+use crate::schedule::Plan;
 use crate::wall::wall;
 
 impl<T: Wire> Queue<T> {
@@ -25,10 +26,9 @@ impl<T: Wire> Queue<T> {
     ///
     /// As with [`every`](Queue::every), the schedule is known by its name, which it shares with
     /// those of `every`. If several processes have it, one job is stored at each time, also if they
-    /// have called this at different times. A process that calls this again with a name replaces
-    /// its schedule. If a new release of a program has another expression, each process has the one
-    /// of its own release while they run side by side. The id of a job is the name, `/`, and the
-    /// time in milliseconds since 1970.
+    /// have called this at different times. The last call with a name replaces the schedule of that
+    /// name in the whole fleet. The id of a job is the name, `/`,
+    /// and the time in milliseconds since 1970.
     ///
     /// # Times that are missed
     /// A time in which no process has the schedule is left out. If the servers do not answer, or
@@ -70,8 +70,9 @@ impl<T: Wire> Queue<T> {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn cron(&self, name: &str, expression: &str, zone: &str, job: T) -> io::Result<()> {
-        let times = Times::new(name, expression, zone)?;
-        self.repeat(name, job, move |now| times.after(now).unwrap_or(Duration::MAX))
+        Times::new(name, expression, zone)?;
+        let plan = Plan::Cron { expression: expression.to_owned(), zone: zone.to_owned() };
+        self.repeat(name, plan, job)
     }
 }
 
@@ -79,7 +80,7 @@ impl<T: Wire> Queue<T> {
 const PUT_BACK: SignedDuration = SignedDuration::from_hours(3);
 
 /// The times of an expression.
-struct Times {
+pub(crate) struct Times {
     /// Reads times as those of the zone, or as those of UTC if each is to be sent once.
     cron: Crontab,
     zone: TimeZone,
@@ -87,7 +88,7 @@ struct Times {
 }
 
 impl Times {
-    fn new(name: &str, expression: &str, zone: &str) -> io::Result<Times> {
+    pub(crate) fn new(name: &str, expression: &str, zone: &str) -> io::Result<Times> {
         let found = TimeZone::get(zone).map_err(|error| {
             invalid(format!(
                 "the zone {zone:?} of the schedule {name:?} is not known: {error}; use a name of the \
@@ -121,7 +122,7 @@ impl Times {
     }
 
     /// Returns the first time that is later, both counted from 1970.
-    fn after(&self, now: Duration) -> Option<Duration> {
+    pub(crate) fn after(&self, now: Duration) -> Option<Duration> {
         let now = Timestamp::from_duration(SignedDuration::try_from(now).ok()?).ok()?;
         let next = match self.is_once {
             true => self.first_after(now)?,

@@ -1,22 +1,28 @@
 //! Jobs that are sent again and again.
 //!
-//! Nothing is stored about a schedule. Each process that has it sends each of its jobs, at times
-//! that depend on the wall clock alone, under an id that has the time. So the servers store one of
-//! them, and the others are `Already`.
+//! Each process that has a schedule sends each of its jobs, at times that depend on the wall clock
+//! alone, under an id that has the time. So the servers store one of them, and the others are
+//! `Already`.
+//!
+//! What the schedule of a name is, the processes store for each other: see
+//! [`schedule`](crate::schedule). The last process that has called [`Queue::every`] or
+//! [`Queue::cron`] has replaced what was stored, by comparing. The others read it whenever they
+//! wake, and go on with it: so it does not end with the process that has stored it.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
-use ecru::Source;
+use ecru::{Cancelled, Source};
 
 use crate::codec::{self, Wire};
 use crate::engine::{self, Sending, Terms};
 use crate::errors::invalid;
 use crate::function::AGAIN;
 use crate::queue::Queue;
+use crate::schedule::{Plan, Record, Timing};
 use crate::shared::Shared;
 use crate::wall::wall;
 
@@ -52,10 +58,19 @@ impl<T: Wire> Queue<T> {
     /// cancelled. The times are the multiples of the period since 1970, by the wall clock, so a
     /// period of an hour begins with each full hour of UTC.
     ///
+    /// The id of a job is the name, `/`, and the time in milliseconds. What falls into a time in which
+    /// no process has the schedule is left out.
+    ///
+    /// # Several processes
     /// The schedule is known by its name. If several processes have it, one job is stored at each
-    /// time. A process that calls this again with a name replaces its schedule. What falls into a
-    /// time in which no process has it is left out. The id of a job is the name, `/`, and the time
-    /// in milliseconds.
+    /// time. The last call with a name, in any process, replaces the schedule of that name in the
+    /// whole fleet: its times, its job and its priority. So a new release of a program has its
+    /// schedule also while processes of the old one run. These learn of it within a minute, or
+    /// before their next time, tell it by a [warning](crate::Fleet::on_warning), and from then on
+    /// send the new jobs.
+    ///
+    /// A process that may send jobs, and may not use the stream with the attempts of the queue, has
+    /// its own schedule, and warns.
     ///
     /// # Errors
     /// Returns `InvalidInput` if the name is empty or longer than 64 bytes, or the period is
@@ -90,17 +105,12 @@ impl<T: Wire> Queue<T> {
                  {SHORTEST:?}"
             )));
         }
-        self.repeat(name, job, move |now| next_multiple(now, period))
+        let milliseconds = u64::try_from(period.as_millis()).unwrap_or(u64::MAX);
+        self.repeat(name, Plan::Every { milliseconds }, job)
     }
 
-    /// Sends a job at each of the times that `next` returns: the first one after another one, both
-    /// counted from 1970.
-    pub(crate) fn repeat(
-        &self,
-        name: &str,
-        job: T,
-        next: impl Fn(Duration) -> Duration + Send + 'static,
-    ) -> io::Result<()> {
+    /// Sends a job at each of the times of a plan.
+    pub(crate) fn repeat(&self, name: &str, plan: Plan, job: T) -> io::Result<()> {
         if name.is_empty() || name.len() > MAX_NAME {
             return Err(invalid(format!(
                 "the name {name:?} of a schedule must have 1 to {MAX_NAME} bytes"
@@ -110,12 +120,12 @@ impl<T: Wire> Queue<T> {
         let queue = Arc::clone(self.shared());
         let core = Arc::clone(&queue.core);
         core.check()?;
-        // Each of the jobs begins a trace.
-        let terms = Terms { trace: None, ..self.terms(Duration::ZERO) };
-        queue.check_priority(terms.priority)?;
+        let priority = self.terms(Duration::ZERO).priority;
+        queue.check_priority(priority)?;
         let number = core.schedules.replace(&key(&queue, name));
-        let schedule = Schedule { queue, name: name.to_owned(), number, payload, terms };
-        core.pull(Box::new(move || schedule.run(next)))
+        let own = Entry::new(name, Record::new(plan, priority, payload));
+        let schedule = Schedule { queue, name: name.to_owned(), number, is_told: Cell::new(false) };
+        core.pull(Box::new(move || schedule.run(own)))
     }
 }
 
@@ -124,46 +134,70 @@ fn key(queue: &Shared, name: &str) -> String {
     format!("{}/{name}", queue.name)
 }
 
-/// Returns the first multiple of a period that is later.
-fn next_multiple(now: Duration, period: Duration) -> Duration {
-    let (now, period) = (now.as_millis(), period.as_millis());
-    let next = (now / period + 1) * period;
-    Duration::from_millis(u64::try_from(next).unwrap_or(u64::MAX))
+/// A schedule, and what computes its times. `None` if another release has stored it in a way that
+/// this one cannot read.
+struct Entry {
+    record: Record,
+    timing: Option<Timing>,
+}
+
+impl Entry {
+    fn new(name: &str, record: Record) -> Entry {
+        let timing = record.timing(name).ok();
+        Entry { record, timing }
+    }
+
+    /// Returns the first time that is later, both counted from 1970.
+    fn next(&self, now: Duration) -> Duration {
+        self.timing.as_ref().map_or(Duration::MAX, |timing| timing.next(now))
+    }
 }
 
 struct Schedule {
     queue: Arc<Shared>,
     name: String,
     number: u64,
-    payload: Bytes,
-    terms: Terms,
+    /// Whether it was told that what is stored cannot be read.
+    is_told: Cell<bool>,
 }
 
 impl Schedule {
-    /// Sends the jobs, until it is cancelled or replaced. `next` returns the first time after
-    /// another one.
-    fn run(self, next: impl Fn(Duration) -> Duration) {
-        let mut due = next(wall());
+    /// Sends the jobs, until it is cancelled or replaced in this process.
+    fn run(self, own: Entry) {
+        let Ok(is_shared) = self.announce(&own.record) else { return };
+        let mut entry = own;
+        let mut due = entry.next(wall());
         loop {
             let before = wall();
             let left = due.saturating_sub(before);
             if ecru::sleep(left.min(LOOK)).is_err() || !self.is_last() {
                 return;
             }
+            if is_shared {
+                match self.look(&entry.record) {
+                    Ok(None) => {}
+                    Ok(Some(newer)) => {
+                        entry = newer;
+                        due = entry.next(wall());
+                        continue;
+                    }
+                    Err(_) => return,
+                }
+            }
             let now = wall();
             if now < due {
                 if now < before {
                     // The clock was put back.
-                    due = due.min(next(now));
+                    due = due.min(entry.next(now));
                 }
                 continue;
             }
-            let after = next(due);
-            if self.send(due, after).is_err() {
+            let after = entry.next(due);
+            if self.send(&entry.record, due, after).is_err() {
                 return;
             }
             // What is long over is left out.
-            due = if wall() < next(after) { after } else { next(wall()) };
+            due = if wall() < entry.next(after) { after } else { entry.next(wall()) };
         }
     }
 
@@ -171,13 +205,92 @@ impl Schedule {
         self.queue.core.schedules.is_last(&key(&self.queue, &self.name), self.number)
     }
 
+    /// Stores the schedule for the other processes, if another one is stored. Repeats that while the
+    /// servers are away. Returns whether the processes of the fleet have it in common. Fails if it
+    /// is cancelled, or at the end of the fleet.
+    fn announce(&self, own: &Record) -> io::Result<bool> {
+        let (name, core) = (&self.name, &self.queue.core);
+        loop {
+            match self.try_announce(own) {
+                Ok(Announced::Stored) => return Ok(true),
+                Ok(Announced::Replaced(what)) => {
+                    core.warn(&format!("the schedule {name:?} is replaced: {what}"));
+                    return Ok(true);
+                }
+                Ok(Announced::Overtaken) => {}
+                Err(error) if is_passing(&error) => ecru::sleep(AGAIN)?,
+                Err(error) => {
+                    if is_end(&error) {
+                        return Err(error);
+                    }
+                    core.warn(&format!(
+                        "the schedule {name:?} is not shared with other processes: {error}"
+                    ));
+                    return Ok(false);
+                }
+            }
+            if !self.is_last() {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Stores the schedule, if another one is stored.
+    fn try_announce(&self, own: &Record) -> io::Result<Announced> {
+        let engine = self.queue.engine()?;
+        let found = engine.schedule(&self.name)?;
+        let sequence = found.as_ref().map_or(0, |(sequence, _)| *sequence);
+        let before = found.map(|(_, bytes)| Record::decode(&bytes));
+        if before.as_ref().is_some_and(|before| before.as_ref() == Some(own)) {
+            return Ok(Announced::Stored);
+        }
+        if !engine.replace_schedule(&self.name, sequence, own.encode())? {
+            return Ok(Announced::Overtaken);
+        }
+        Ok(match before {
+            None => Announced::Stored,
+            Some(before) => Announced::Replaced(own.difference(before.as_ref())),
+        })
+    }
+
+    /// Returns the schedule that another process has stored, if it is not this one. While the servers
+    /// are away, this one stays. Fails if it is cancelled, or at the end of the fleet.
+    fn look(&self, current: &Record) -> io::Result<Option<Entry>> {
+        let (name, core) = (&self.name, &self.queue.core);
+        let found = match self.queue.engine().and_then(|engine| engine.schedule(name)) {
+            Err(error) if is_end(&error) => return Err(error),
+            Err(_) | Ok(None) => return Ok(None),
+            Ok(Some((_, bytes))) => bytes,
+        };
+        match Record::decode(&found) {
+            Some(record) if record == *current => Ok(None),
+            None => {
+                if !self.is_told.replace(true) {
+                    core.warn(&format!("what is stored as the schedule {name:?} cannot be read"));
+                }
+                Ok(None)
+            }
+            Some(record) => {
+                let what = record.difference(Some(current));
+                core.warn(&format!("another process has replaced the schedule {name:?}: {what}"));
+                let entry = Entry::new(name, record);
+                if let Err(why) = entry.record.timing(name) {
+                    core.warn(&format!("this process cannot send its jobs: {why}"));
+                }
+                Ok(Some(entry))
+            }
+        }
+    }
+
     /// Sends the job of one time. While there is no answer, asks again until the next time.
-    fn send(&self, due: Duration, next: Duration) -> io::Result<()> {
-        let Schedule { queue, name, payload, terms, .. } = self;
+    fn send(&self, record: &Record, due: Duration, next: Duration) -> io::Result<()> {
+        let Schedule { queue, name, .. } = self;
+        // Each of the jobs begins a trace.
+        let terms = Terms { after: Duration::ZERO, priority: record.priority(), trace: None };
         let token = engine::token("schedule", &format!("{name}/{}", due.as_millis()))?;
         loop {
             let engine = queue.engine()?;
-            let begun = engine.begin_send(&token, payload.clone(), Some(&token), terms)?;
+            let begun = engine.begin_send(&token, record.job().clone(), Some(&token), &terms)?;
             let refused = match begun.wait()? {
                 Sending::New | Sending::Already => return Ok(()),
                 Sending::Disconnected => return Err(crate::errors::disconnected()),
@@ -196,16 +309,23 @@ impl Schedule {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// What became of a schedule that was to be stored.
+enum Announced {
+    /// It is stored.
+    Stored,
+    /// It is stored, and another one was.
+    Replaced(String),
+    /// Another process has stored one meanwhile.
+    Overtaken,
+}
 
-    #[test]
-    fn times_are_multiples_of_the_period() {
-        let next = |now, period| {
-            next_multiple(Duration::from_millis(now), Duration::from_millis(period)).as_millis()
-        };
-        assert_eq!((next(0, 1000), next(999, 1000), next(1000, 1000)), (1000, 1000, 2000));
-        assert_eq!(next(7_300_000, 3_600_000), 10_800_000);
-    }
+/// Returns whether a repetition may succeed.
+fn is_passing(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, NotFound, ResourceBusy, StorageFull, TimedOut};
+    matches!(error.kind(), ConnectionAborted | NotFound | ResourceBusy | StorageFull | TimedOut)
+}
+
+/// Returns whether the wait was cancelled, or the fleet has ended.
+fn is_end(error: &io::Error) -> bool {
+    Cancelled::find(error).is_some() || error.kind() == io::ErrorKind::NotConnected
 }

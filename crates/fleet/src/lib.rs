@@ -154,10 +154,12 @@
 //! | when jobs were handed out, if there is a [rate](QueueBuilder::rate) | the same stream, a message to `fleet.attempts.q_mill.=rate.starts` |
 //! | the settings, as they should be | the same stream, a message to `fleet.attempts.q_mill.=settings.record`. The stream of the jobs and the consumer `workers` note in their metadata `fleet-settings` which record their settings are from |
 //! | the last changes of the settings | the same stream, a message to `fleet.attempts.q_mill.=settings.changes` |
+//! | the last [schedule](Queue::every) of each name | the same stream, messages to `fleet.attempts.q_mill.=schedules.NAME` |
 //! | the jobs that processes work on for the first time | the same stream, messages to `fleet.attempts.q_mill.=pages.PROCESS` |
 //! | how far a job is, for a day at most | the same stream, a message to `fleet.attempts.q_mill.=progress.ID` |
 //! | the dead | the stream `fleet-dead-q_mill`, messages to `fleet.dead.q_mill.ID.NUMBER`, where the job had that number in its stream |
 //! | an announcement that a job was cancelled | `fleet.cancel.q_mill`, the payload `ID` or `ID NUMBER`, which is not stored. Each process that takes jobs listens to it |
+//! | that the results of a function `mill` wait for room on the servers | a subscription of their process to `fleet.waiting.f_mill`, to which nothing is sent |
 //! | an announcement that the settings change | `fleet.cancel.q_mill`, the payload `* LEASE` with the new lease in nanoseconds |
 //!
 //! `ID` is the key of the job. Each byte of it other than the letters and digits of ASCII, `_` and
@@ -249,6 +251,7 @@ mod queue;
 mod renewals;
 mod results;
 mod run;
+mod schedule;
 mod send;
 mod serve;
 mod settings;

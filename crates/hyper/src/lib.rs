@@ -87,6 +87,8 @@ mod connection;
 mod direct;
 mod executor;
 mod io;
+#[cfg(feature = "tls")]
+mod pem;
 #[cfg(feature = "server")]
 mod pieces;
 #[cfg(feature = "server")]
@@ -117,6 +119,8 @@ pub use client::{Client, ClientBuilder, Requesting, ResponseBody, client};
 pub use direct::{Direct, DirectError, Handled, Handler, Handling, direct, handler, in_task};
 pub use executor::{RunExecutor, ScopeExecutor};
 pub use io::EcruIo;
+#[cfg(feature = "tls")]
+pub use pem::{client_tls, server_tls};
 #[cfg(feature = "server")]
 pub use serve::{Serve, Served, serve};
 #[cfg(feature = "server")]

@@ -126,15 +126,15 @@ impl<'l, S> Serve<'l, S> {
         Serve { limit: connections, ..self }
     }
 
-    /// Serves over TLS. If `config` names no protocols for ALPN, those that are
-    /// [spoken](Serve::http2) are offered.
+    /// Serves over TLS, or without it if `config` is `None`. If `config` names no protocols for ALPN,
+    /// those that are [spoken](Serve::http2) are offered.
     ///
     /// The handshake is part of the wait for the first request: see
     /// [`header_timeout`](Serve::header_timeout). A handshake that fails is reported to
     /// [`on_error`](Serve::on_error), and ends its connection.
     #[cfg(feature = "tls")]
-    pub fn tls(self, config: Arc<rustls::ServerConfig>) -> Self {
-        Serve { tls: Some(config), ..self }
+    pub fn tls(self, config: impl Into<Option<Arc<rustls::ServerConfig>>>) -> Self {
+        Serve { tls: config.into(), ..self }
     }
 
     /// Speaks HTTP/1.1. This is the default, and is needed only beside [`http2`](Serve::http2).

@@ -3,6 +3,7 @@
 use std::error;
 use std::fmt;
 use std::io;
+use std::path::Path;
 
 use ecru::{Cancelled, Elapsed};
 
@@ -94,6 +95,12 @@ impl Error {
 
     pub(crate) fn at(mut self, server: &str) -> Error {
         self.0.server.get_or_insert_with(|| server.to_owned());
+        self
+    }
+
+    /// Names the file whose contents the text is about.
+    pub(crate) fn in_file(mut self, path: &Path) -> Error {
+        self.0.text = format!("the file {}: {}", path.display(), self.0.text);
         self
     }
 
@@ -215,6 +222,23 @@ impl From<Elapsed> for Error {
     }
 }
 
+/// Returns std's kind of an error of JetStream.
+fn of_jetstream(error: &Error) -> io::ErrorKind {
+    let is_limit = || error.description().is_some_and(|words| words.contains("maximum"));
+    match error.code() {
+        Some(10002 | 10023 | 10028 | 10047) => io::ErrorKind::StorageFull,
+        Some(10026 | 10027) => io::ErrorKind::QuotaExceeded,
+        // Each failure to store has this code. That of a limit says which maximum is exceeded.
+        Some(10077) if is_limit() => io::ErrorKind::QuotaExceeded,
+        Some(10077) => io::ErrorKind::StorageFull,
+        Some(10014 | 10037 | 10057 | 10059 | 10149) => io::ErrorKind::NotFound,
+        Some(10013 | 10058 | 10148) => io::ErrorKind::AlreadyExists,
+        Some(10008) => io::ErrorKind::ResourceBusy,
+        Some(10039 | 10076) => io::ErrorKind::Unsupported,
+        _ => io::ErrorKind::Other,
+    }
+}
+
 /// The most characters of a peer's words in an error or an event.
 const MAX_WORDS: usize = 300;
 
@@ -236,6 +260,18 @@ pub(crate) fn tame(words: &str) -> String {
 }
 
 /// A cancellation is kept: [`Cancelled::find`] finds it in the error.
+///
+/// An error of JetStream has a kind of std's by its [code](Error::code):
+///
+/// | code | kind |
+/// |---|---|
+/// | 10002, 10023, 10028, 10047: no room in the account, in the cluster, in memory, in files; 10077, if a disk or a store is full | `StorageFull` |
+/// | 10077, if a limit of a stream is reached; 10026, 10027: consumers, streams | `QuotaExceeded` |
+/// | 10014, 10059, 10149: no such consumer, no such stream; 10037, 10057: no such message | `NotFound` |
+/// | 10013, 10058, 10148: the name is taken by something with other settings | `AlreadyExists` |
+/// | 10008: no leader at the moment | `ResourceBusy` |
+/// | 10039, 10076: JetStream is not enabled | `Unsupported` |
+/// | others | `Other` |
 impl From<Error> for io::Error {
     fn from(error: Error) -> io::Error {
         if let Some(cancelled) = error.0.cancelled {
@@ -250,7 +286,8 @@ impl From<Error> for io::Error {
             ErrorKind::TimedOut => io::ErrorKind::TimedOut,
             ErrorKind::NoResponders => io::ErrorKind::NotFound,
             ErrorKind::Closed => io::ErrorKind::NotConnected,
-            ErrorKind::JetStream | ErrorKind::Cancelled => io::ErrorKind::Other,
+            ErrorKind::JetStream => of_jetstream(&error),
+            ErrorKind::Cancelled => io::ErrorKind::Other,
         };
         io::Error::new(kind, error)
     }

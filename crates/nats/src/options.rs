@@ -124,7 +124,7 @@ impl Options {
             let text = format!("the credentials file {} cannot be read: {error}", path.display());
             Error::invalid(text).with_source(error)
         })?;
-        self.credentials(&text)
+        self.credentials(&text).map_err(|error| error.in_file(path))
     }
 
     /// Logs in with an nkey, whose seed a file has.
@@ -138,7 +138,7 @@ impl Options {
             let text = format!("the file {} cannot be read: {error}", path.display());
             Error::invalid(text).with_source(error)
         })?;
-        self.nkey(text.trim())
+        self.nkey(text.trim()).map_err(|error| error.in_file(path))
     }
 
     /// Requires TLS for all servers, as the scheme `tls` does for one. If a server does not offer

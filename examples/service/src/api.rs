@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{FromRequestParts, Json, Request, State};
+use axum::http::StatusCode;
 use axum::http::header::{COOKIE, SET_COOKIE};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any_service, get, post};
@@ -23,13 +23,13 @@ use crate::store::Store;
 /// The whole service, without its connections.
 pub(crate) fn router(board: &Shared, limit: Duration) -> Router {
     let feeds = board.clone();
-    let limited = Router::new()
+    Router::new()
         .route("/health", get(async || "ok"))
         .route("/metrics", get(async |State(board): State<Shared>| board.metrics()))
         .route("/login", post(login))
         .route("/notes", get(notes).post(add_note))
-        .layer(TimeoutLayer::new(limit));
-    limited
+        .layer(TimeoutLayer::new(limit))
+        // What follows has no limit.
         .route("/feed", any_service(handler(move |request| feed::open(request, &feeds))))
         .layer(from_fn_with_state(board.clone(), count))
         .layer(TraceLayer::new_for_http())
@@ -86,15 +86,12 @@ impl FromRequestParts<Shared> for User {
     type Rejection = StatusCode;
 
     async fn from_request_parts(parts: &mut Parts, board: &Shared) -> Result<User, StatusCode> {
-        let secret = secret_of(&parts.headers).ok_or(StatusCode::UNAUTHORIZED)?.to_owned();
+        let cookies = parts.headers.get(COOKIE).and_then(|value| value.to_str().ok()).unwrap_or("");
+        let secret = cookies.split(';').find_map(|cookie| cookie.trim().strip_prefix("session="));
+        let secret = secret.ok_or(StatusCode::UNAUTHORIZED)?.to_owned();
         let user = query(board, move |store| store.user_of(&secret)).await?;
         user.map(User).ok_or(StatusCode::UNAUTHORIZED)
     }
-}
-
-fn secret_of(headers: &HeaderMap) -> Option<&str> {
-    let cookies = headers.get(COOKIE)?.to_str().ok()?;
-    cookies.split(';').find_map(|cookie| cookie.trim().strip_prefix("session="))
 }
 
 async fn notes(State(board): State<Shared>) -> Result<Json<Vec<Note>>, StatusCode> {

@@ -4,10 +4,13 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ecru::channel::{self, Receiver, Sender};
+use ecru_flow::{BroadcastReceiver, BroadcastSender, broadcast};
 use serde::Serialize;
 
 use crate::store::Store;
+
+/// How many notes a feed may be behind.
+const BEHIND: usize = 1_000;
 
 /// A note, as clients see it.
 #[derive(Clone, Debug, Serialize)]
@@ -22,54 +25,44 @@ pub(crate) struct Board {
     pub(crate) store: Store,
     pub(crate) requests: AtomicU64,
     pub(crate) failures: AtomicU64,
-    news: Mutex<News>,
-}
-
-/// What is told of new notes.
-#[derive(Debug, Default)]
-struct News {
-    feeds: Vec<Sender<Note>>,
-    is_closed: bool,
+    /// `None` when the service stops.
+    news: Mutex<Option<BroadcastSender<Note>>>,
 }
 
 impl Board {
     pub(crate) fn new(store: Store) -> Board {
-        let (requests, failures) = (AtomicU64::new(0), AtomicU64::new(0));
-        Board { store, requests, failures, news: Mutex::default() }
+        let news = Mutex::new(Some(broadcast(BEHIND).0));
+        Board { store, requests: 0.into(), failures: 0.into(), news }
     }
 
     /// The lock is never held across a wait.
-    fn news(&self) -> MutexGuard<'_, News> {
+    fn news(&self) -> MutexGuard<'_, Option<BroadcastSender<Note>>> {
         self.news.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells all feeds of a note.
     pub(crate) fn tell(&self, note: &Note) {
-        self.news().feeds.retain(|feed| feed.try_send(note.clone()).is_ok());
+        // It fails if there is no feed.
+        let _ = self.news().as_ref().map(|news| news.try_send(note.clone()));
     }
 
-    /// Returns the notes that come from now on. They end when the service stops, or when `behind` of
-    /// them have not been received.
-    pub(crate) fn feed(&self, behind: usize) -> Receiver<Note> {
-        let (tx, rx) = channel::bounded(behind);
-        let mut news = self.news();
-        if !news.is_closed {
-            news.feeds.push(tx);
-        }
-        rx
+    /// Returns the notes that come from now on. They end when the service stops.
+    pub(crate) fn feed(&self) -> BroadcastReceiver<Note> {
+        self.news().as_ref().map_or_else(|| broadcast(1).1, BroadcastSender::subscribe)
     }
 
     /// Ends the feeds.
     pub(crate) fn close(&self) {
-        *self.news() = News { is_closed: true, ..News::default() };
+        self.news().take();
     }
 
     /// Writes the counts in Prometheus's format.
     pub(crate) fn metrics(&self) -> String {
+        let feeds = self.news().as_ref().map_or(0, BroadcastSender::receiver_count);
         let counts = [
             ("requests_total", self.requests.load(Relaxed)),
             ("failures_total", self.failures.load(Relaxed)),
-            ("feeds", self.news().feeds.len() as u64),
+            ("feeds", feeds as u64),
         ];
         counts.map(|(name, count)| format!("service_{name} {count}\n")).concat()
     }

@@ -4,21 +4,25 @@ use std::io;
 use std::time::Duration;
 
 use axum::http::Request;
-use ecru::channel::Receiver;
+use ecru_flow::{BroadcastReceiver, BroadcastRecvError};
 use ecru_hyper::Client;
 use http_body_util::Full;
 
 use crate::board::Note;
 
-/// How many notes may wait for the other server. If there are more, it is told of none any more.
-pub(crate) const BEHIND: usize = 100_000;
 /// How long the other server may take.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// Runs until the notes end.
-pub(crate) fn run(client: &Client, url: &str, notes: Receiver<Note>) {
-    for note in notes {
-        if let Err(error) = ecru::try_timeout(LIMIT, || tell(client, url, &note)) {
+pub(crate) fn run(client: &Client, url: &str, notes: &BroadcastReceiver<Note>) {
+    loop {
+        let told = match notes.recv() {
+            Ok(note) => ecru::try_timeout(LIMIT, || tell(client, url, &note)),
+            // It is slower than the notes come.
+            Err(error @ BroadcastRecvError::Lagged(_)) => Err(io::Error::other(error)),
+            Err(_) => return,
+        };
+        if let Err(error) = told {
             tracing::warn!(%error, "a note is not told");
         }
     }
@@ -27,7 +31,7 @@ pub(crate) fn run(client: &Client, url: &str, notes: Receiver<Note>) {
 fn tell(client: &Client, url: &str, note: &Note) -> io::Result<()> {
     let text = serde_json::to_vec(note)?;
     let request = Request::post(url).header("Content-Type", "application/json");
-    let response = client.send(request.body(Full::from(text)).map_err(io::Error::other)?)?;
-    let status = response.status();
+    let request = request.body(Full::from(text)).map_err(io::Error::other)?;
+    let status = client.send(request)?.status();
     if status.is_success() { Ok(()) } else { Err(io::Error::other(status.to_string())) }
 }

@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use ecru::Source;
 use ecru::net::TcpListener;
-use ecru_hyper::Served;
 
 use board::Board;
 use store::Store;
@@ -29,15 +28,16 @@ pub fn serve(
     listener: &TcpListener,
     config: &Config,
     stop: impl Source + Send,
-) -> io::Result<Served> {
-    let board = Arc::new(Board::new(Store::open(&config.database)?));
+) -> io::Result<ecru_hyper::Served> {
+    let board = Arc::new(Board::new(Store::open(config.database.clone())?));
     ecru::scope(|s| {
         let hook = config.hook.as_ref().map(|hook| {
             let client = ecru_hyper::client(s).tls(Arc::clone(&hook.tls)).build();
-            let notes = board.feed(hook::BEHIND);
-            s.builder().name("hook").spawn(move || hook::run(&client, &hook.url, notes))
+            let notes = board.feed();
+            s.builder().name("hook").spawn(move || hook::run(&client, &hook.url, &notes))
         });
         let server = ecru_hyper::serve(listener, api::router(&board, config.request))
+            .tls(config.tls.clone())
             .http1()
             .http2()
             .limit(config.connections)
@@ -48,11 +48,7 @@ pub fn serve(
             .grace(config.grace)
             .on_error(|error, peer| tracing::debug!(%error, ?peer, "a connection has failed"))
             .stop_when(stop);
-        let server = if config.refuses_late { server.refuse_late() } else { server };
-        let served = match &config.tls {
-            Some(tls) => server.tls(Arc::clone(tls)).run(),
-            None => server.run(),
-        };
+        let served = if config.refuses_late { server.refuse_late() } else { server }.run();
         // A WebSocket is not the server's any more. The hook is told of what is left, if there is time.
         board.close();
         if let Some(hook) = hook

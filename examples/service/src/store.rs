@@ -3,17 +3,12 @@
 use std::io;
 
 use ecru::sync::Pool;
+use ecru_postgres::tokio_postgres::Config;
 use ecru_postgres::{Client, Connector, Error};
 
 use crate::board::Note;
 
-const TABLES: &str = "
-    CREATE TABLE IF NOT EXISTS sessions (secret text PRIMARY KEY, name text NOT NULL);
-    CREATE TABLE IF NOT EXISTS notes (
-        number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-        author text NOT NULL,
-        text text NOT NULL
-    )";
+const TABLES: &str = include_str!("tables.sql");
 
 /// The database.
 #[derive(Debug)]
@@ -22,9 +17,9 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Opens a database by its URL, and creates the tables that it lacks.
-    pub(crate) fn open(url: &str) -> io::Result<Store> {
-        let pool = Connector::new(url.parse().map_err(io::Error::other)?).pool(16);
+    /// Opens a database, and creates the tables that it lacks.
+    pub(crate) fn open(database: Config) -> io::Result<Store> {
+        let pool = Connector::new(database).pool(16);
         pool.get()?.batch_execute(TABLES)?;
         Ok(Store { pool })
     }

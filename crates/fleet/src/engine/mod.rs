@@ -34,6 +34,7 @@ mod nats;
 mod priority;
 mod rate;
 
+use std::any::Any;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -259,9 +260,29 @@ pub(crate) trait EngineQueue: Send + Sync {
     /// Changes of several processes are made one after another, and none of them is lost.
     fn update(&self, changes: &Changes) -> io::Result<()>;
 
+    /// Returns what is stored as the schedule of a name, with the number of that message. An engine of
+    /// a single process stores none.
+    fn schedule(&self, name: &str) -> io::Result<Option<(u64, Bytes)>> {
+        let _ = name;
+        Ok(None)
+    }
+
+    /// Stores the schedule of a name if the last message has this number, or if there is none and the
+    /// number is 0. Returns whether it did.
+    fn replace_schedule(&self, name: &str, last: u64, schedule: Bytes) -> io::Result<bool> {
+        let _ = (name, last, schedule);
+        Ok(true)
+    }
+
     /// Listens to the cancellations of jobs that are held anywhere in the fleet, and to changes of
     /// the settings.
     fn announcements(&self) -> io::Result<Box<dyn Announcements>>;
+
+    /// Shows operators that results of this process wait for room, for as long as what is returned is
+    /// kept. It stores nothing, because there is no room.
+    fn show_waiting(&self) -> Option<Box<dyn Any + Send>> {
+        None
+    }
 
     /// Removes a job that is queued or held, and announces it to the holder. Returns whether there
     /// was such a job.

@@ -11,6 +11,7 @@ use ecru_nats::Client;
 use ecru_nats::jetstream::StreamConfig;
 
 use crate::server::Server;
+use crate::tool::said;
 
 const SOON: Duration = Duration::from_millis(10);
 /// Longer than anything here takes.
@@ -102,7 +103,8 @@ fn run_beside(
 /// - given: a server, and an account, without room for more than a few results
 /// - when: a function is mapped whose results are larger, and after a while there is room
 /// - then: the results that cannot be stored wait, and each item runs once; the worker tells once
-///   that there is no room, in a warning and by `stats`; no item is dead, and the map ends
+///   that there is no room, in a warning and by `stats`, and the doctor has a line about it until
+///   there is room; no item is dead, and the map ends
 #[test]
 fn fleet_93_no_room_for_results_slow() {
     no_room("jetstream { max_file_store: 8MB }");
@@ -146,6 +148,11 @@ fn no_room(limits: &str) {
             ecru::sleep(SECOND)?;
             let has_no_room = |text: &String| text.contains("no room for results");
             assert_eq!(told().into_iter().filter(has_no_room).count(), 1, "{:?}", told());
+            const LINE: &str = "results of the function large wait in 1 processes";
+            let url = server.url();
+            let examine = || ecru::unblock(|| said(&["doctor", &url, "--timeout", "60"])).1;
+            let text = examine();
+            assert!(text.contains(LINE), "{text}");
             streams(&server, |client| client.jetstream().delete_stream("SAND"));
             for (n, result) in results.enumerate() {
                 assert!(result?.ends_with(&format!("x{n}")));
@@ -154,7 +161,9 @@ fn no_room(limits: &str) {
             until(|| {
                 let stats = large.stats().unwrap_or_default();
                 stats.waiting_for_room == 0 && stats.running == 0 && stats.dead == 0
-            })
+            })?;
+            // The server learns of it after the process has counted.
+            until(|| !examine().contains(LINE))
         })
     });
 }

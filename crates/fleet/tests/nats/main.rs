@@ -8,6 +8,7 @@ mod child;
 #[path = "../../../nats/tests/behaviour/cluster.rs"]
 mod cluster;
 mod clusters;
+mod logins;
 mod priorities_tool;
 mod queue_tool;
 #[path = "../../../nats/tests/behaviour/server.rs"]

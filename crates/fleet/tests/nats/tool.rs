@@ -335,6 +335,46 @@ fn fleet_354_doctor_on_streams_and_limits() {
     .unwrap();
 }
 
+/// - given: a server with little room in files, and an account without a limit
+/// - when: the doctor examines it, with a user of the system account, before and after the room was
+///   used up
+/// - then: a line has what is used and the limit, first as a good one, and then as a warning or a failure
+///   that says what to do
+#[test]
+fn fleet_393_doctor_on_a_store_that_is_nearly_full() {
+    let store = format!("{ACCOUNTS}\njetstream {{ max_file_store: 4MB, sync_interval: always }}");
+    let Some(server) = Server::start_without_streams(&store) else { return };
+    let url = format!("nats://fleet:hush@{}", server.address());
+    let system = format!("nats://admin:hush@{}", server.address());
+    let examine = || doctor(&url, &["--system", &system]).1;
+    ecru::run(|| {
+        ecru::scope(|s| {
+            let queue = Fleet::connect(s, &url)?.queue::<String>("mill").open()?;
+            finds(&examine(), "ok", "limits", "in files of one");
+            // Each takes 100,000 bytes and a little.
+            let job = "x".repeat(100_000);
+            for _ in 0..36 {
+                queue.send(job.clone())?;
+            }
+            let text = examine();
+            finds(&text, "warning", "limits", "in files of one");
+            assert!(text.contains("max_file_store"), "{text}");
+            while queue.send(job.clone()).is_ok() {}
+            // What is left is less than another job.
+            let small = "x".repeat(1_000);
+            while queue.send(small.clone()).is_ok() {}
+            let text = examine();
+            assert!(
+                has(&text, "FAILED", "limits", "in files of one")
+                    || has(&text, "warning", "limits", "in files of one"),
+                "{text}"
+            );
+            Ok::<(), io::Error>(())
+        })
+    })
+    .unwrap();
+}
+
 /// - given: a queue
 /// - when: a process opens it with another lease, and then one with the first lease again
 /// - then: the doctor warns after the second change, with both values and the process

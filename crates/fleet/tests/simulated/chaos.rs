@@ -8,7 +8,7 @@ use ecru::sim::{self, Explore, Host, Link, Simulation, Strategy};
 use ecru::{Cancelled, Scope, Source};
 use ecru_fleet::{Fleet, Function, Job, JobId, Queue, Run, SendError};
 
-use crate::server::{Answer, Broker};
+use crate::server::{Answer, Broker, NO_ROOM};
 use crate::support::{Ledger, RETRY, SECOND, SOON, join, until_idle};
 
 const LEASE: Duration = Duration::from_secs(5);
@@ -128,10 +128,10 @@ fn send(queue: &Queue<u32>) -> Vec<JobId> {
 }
 
 /// Lets something go wrong for a while.
-fn disturb(broker: &Broker, workers: &[Host]) {
+fn disturb(broker: &Broker, workers: &[Host], queue: &Queue<u32>) {
     let (root, server) = (sim::here(), broker.host());
     let worker = &workers[(sim::random_u64() % workers.len() as u64) as usize];
-    match sim::random_u64() % 8 {
+    match sim::random_u64() % 12 {
         0 => sim::partition(&[worker], &[server]),
         1 => sim::partition_one_way(worker, server),
         2 => sim::partition_one_way(server, worker),
@@ -146,14 +146,33 @@ fn disturb(broker: &Broker, workers: &[Host]) {
             }
             broker.restart();
         }
-        _ => {
+        7 => {
             worker.crash();
             ecru::sleep(up_to(LEASE)).unwrap();
             worker.restart();
         }
+        // A process, or the server, stands still.
+        8 => stands_still(worker),
+        9 => stands_still(server),
+        10 => {
+            // The server has no room, or little.
+            let how = NO_ROOM[(sim::random_u64() % NO_ROOM.len() as u64) as usize];
+            let share = if sim::chance(0.5) { 1.0 } else { 0.5 };
+            broker.no_room(move |_| sim::chance(share).then_some(how));
+            ecru::sleep(up_to(4 * LEASE)).unwrap();
+            broker.no_room(|_| None);
+        }
+        // An operator pauses the queue. The server may not answer.
+        _ => drop(queue.pause(up_to(3 * LEASE))),
     }
     ecru::sleep(up_to(2 * LEASE)).unwrap();
     sim::heal();
+}
+
+fn stands_still(host: &Host) {
+    host.pause();
+    ecru::sleep(up_to(2 * LEASE)).unwrap();
+    host.resume();
 }
 
 /// Fails with a text if something is not true.
@@ -208,7 +227,7 @@ fn coordinate<'s>(
         if form != Form::Calm {
             for _ in 0..5 {
                 ecru::sleep(up_to(2 * SECOND)).unwrap();
-                disturb(broker, workers);
+                disturb(broker, workers, &queue);
             }
             sim::calm();
         }
@@ -278,9 +297,9 @@ fn fleet_412_nothing_goes_wrong() {
 }
 
 /// - given: a map and a queue over a simulated server, and three workers
-/// - when: connections are cut and reset, processes die, the server does and forgets what it has
-///   handed out, confirmations are late or lost, and messages are handed out twice, as a seed
-///   decides
+/// - when: connections are cut and reset, processes die or stand still, the server does and forgets
+///   what it has handed out, or has no room, the queue is paused, confirmations are late or lost, and
+///   messages are handed out twice, as a seed decides
 /// - then: once it is calm, the map has all values, each result and each job was stored once, each
 ///   job is done or dead, and none ran more often than it was handed out
 #[test]

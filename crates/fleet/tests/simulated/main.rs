@@ -13,6 +13,7 @@ mod priorities;
 mod progress;
 mod rates;
 mod restarts;
+mod schedules;
 mod server;
 mod settings;
 mod settling;

@@ -281,7 +281,7 @@ fn refused(error: &ApiError, about: &str) -> Error {
         10014 => "; create the consumer",
         10077 => "; wait until messages are consumed, or raise the limit",
         10039 => "; enable JetStream for the account",
-        10023 | 10028 | 10047 => "; give JetStream more storage",
+        10002 | 10023 | 10028 | 10047 => "; give JetStream more storage",
         10174 => "; set `allow_batches` of the stream",
         10158 => "; publish it again to learn whether it was stored",
         _ => "",

@@ -165,6 +165,52 @@ fn answers_that_jetstream_would_not_give() {
     });
 }
 
+/// What JetStream refuses has a kind of std's as well, by its code.
+#[test]
+fn codes_have_kinds() {
+    use std::io::ErrorKind::{
+        AlreadyExists, NotFound, Other, QuotaExceeded, ResourceBusy, StorageFull, Unsupported,
+    };
+    let codes = [
+        (10002, "resource limits exceeded for account", StorageFull),
+        (10023, "insufficient resources", StorageFull),
+        (10028, "JetStream memory resource limits exceeded", StorageFull),
+        (10047, "insufficient storage resources available", StorageFull),
+        (10077, "no space left on device", StorageFull),
+        (10077, "maximum messages exceeded", QuotaExceeded),
+        (10077, "maximum messages per subject exceeded", QuotaExceeded),
+        (10077, "maximum bytes exceeded", QuotaExceeded),
+        (10026, "maximum consumers limit reached", QuotaExceeded),
+        (10027, "maximum number of streams reached", QuotaExceeded),
+        (10059, "stream not found", NotFound),
+        (10014, "consumer not found", NotFound),
+        (10058, "stream name already in use", AlreadyExists),
+        (10008, "JetStream system temporarily unavailable", ResourceBusy),
+        (10039, "JetStream not enabled for account", Unsupported),
+        (10071, "wrong last sequence: 3", Other),
+    ];
+    let script = |listener: &TcpListener| {
+        let mut peer = Peer::greet(listener)?;
+        for (code, words, _) in codes {
+            let said = peer.published()?;
+            let error = format!("{{\"code\":503,\"err_code\":{code},\"description\":\"{words}\"}}");
+            peer.answer(&said, &format!("{{\"error\":{error}}}"))?;
+        }
+        Ok(())
+    };
+    against(&quick(), script, |client| {
+        for (code, words, kind) in codes {
+            let error = client.jetstream().publish("jobs", "").unwrap_err();
+            assert_eq!((error.kind(), error.code()), (ErrorKind::JetStream, Some(code)));
+            assert_eq!(error.description(), Some(words));
+            let advice = error.to_string().contains("give JetStream more storage");
+            assert_eq!(advice, kind == StorageFull && code != 10077, "{error}");
+            assert_eq!(std::io::Error::from(error).kind(), kind, "{code} {words}");
+        }
+        Ok(())
+    });
+}
+
 #[test]
 fn statuses_in_place_of_acknowledgements() {
     let statuses = ["503", "503 No Responders", "408 Request Timeout", "500 Oops", "100", "999 x"];

@@ -32,10 +32,14 @@ pub(crate) type Answers = Pin<Box<dyn Stream<Item = Result<String, Status>> + Se
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Words;
 
-/// Runs the body of a method in a task, where it may wait.
+/// Runs the body of a method in a task, where it may wait. tonic's own server calls methods on tokio's
+/// thread, which runs no tasks: there, the body must not wait.
 async fn method<T: Send + 'static>(
     body: impl FnOnce() -> Result<T, Status> + Send + 'static,
 ) -> Result<Response<T>, Status> {
+    if tokio::runtime::Handle::try_current().is_ok() {
+        return body().map(Response::new);
+    }
     match in_task(body).await {
         Ok(answer) => Ok(Response::new(answer)),
         Err(DirectError::Handler(status)) => Err(status),

@@ -15,6 +15,9 @@ pub(crate) const ALL_DEAD: &str = "fleet.dead.>";
 /// from.
 pub(crate) const ALL_CANCELLATIONS: &str = "fleet.cancel.*";
 
+/// The subjects to which each process listens whose results wait for room.
+pub(crate) const ALL_WAITING: &str = "fleet.waiting.*";
+
 const JOBS: &str = "fleet-jobs-";
 const DEAD: &str = "fleet-dead-";
 const ATTEMPTS: &str = "fleet-attempts-";
@@ -162,6 +165,11 @@ pub(crate) fn id(token: &str) -> String {
 /// Returns the subject of the cancellations of a queue.
 pub(crate) fn cancellations(queue: &str) -> String {
     format!("fleet.cancel.{queue}")
+}
+
+/// Returns the queue whose results wait for room, by the subject to which a process listens then.
+pub(crate) fn waiting(subject: &str) -> Option<&str> {
+    subject.strip_prefix("fleet.waiting.")
 }
 
 /// Returns whether a queue is of jobs or of a function's calls, and the name that the program gave

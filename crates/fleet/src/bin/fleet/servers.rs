@@ -32,6 +32,8 @@ pub(crate) struct Server {
     pub(crate) clock: Option<(f64, f64)>,
     /// How it writes to its disk, if it says so.
     pub(crate) sync: Option<Sync>,
+    /// The bytes of its files, and the most that it may store, if it says so.
+    pub(crate) store: Option<(u64, u64)>,
 }
 
 /// When a server writes stored messages to its disk.
@@ -67,6 +69,14 @@ struct Status {
 #[derive(Deserialize)]
 struct JetStream {
     config: Option<Config>,
+    stats: Option<Stats>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+struct Stats {
+    /// Bytes in files.
+    #[serde(default)]
+    storage: u64,
 }
 
 #[derive(Deserialize)]
@@ -75,6 +85,9 @@ struct Config {
     sync_interval: u64,
     #[serde(default)]
     sync_always: bool,
+    /// What the server may store in files.
+    #[serde(default)]
+    max_storage: u64,
 }
 
 #[derive(Deserialize)]
@@ -102,6 +115,11 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
+    /// Returns the subjects to which the client listens, among those that were asked for.
+    pub(crate) fn subjects(&self) -> impl Iterator<Item = &str> {
+        self.subjects.iter().map(String::as_str)
+    }
+
     /// Returns whether the client listens to a subject, among those that were asked for.
     pub(crate) fn listens(&self, subject: &str) -> bool {
         self.subjects.iter().any(|own| own == subject)
@@ -122,7 +140,10 @@ pub(crate) fn ask(asking: &Asking, subject: &str) -> io::Result<Result<Vec<Serve
 
 fn server(heard: &Heard) -> Option<Server> {
     let Report { server, statsz, .. } = serde_json::from_slice(heard.message.payload()).ok()?;
-    let config = statsz.and_then(|status| status.jetstream?.config);
+    let jetstream = statsz.and_then(|status| status.jetstream);
+    let stats = jetstream.as_ref().and_then(|jetstream| jetstream.stats);
+    let config = jetstream.and_then(|jetstream| jetstream.config);
+    let most = config.as_ref().map(|config| config.max_storage);
     Some(Server {
         clock: utc::parse(&server.time).map(|time| ahead(time, heard.asked, heard.came)),
         name: shown(server.name),
@@ -133,6 +154,7 @@ fn server(heard: &Heard) -> Option<Server> {
             true => Sync::Always,
             false => Sync::Each(Duration::from_nanos(config.sync_interval)),
         }),
+        store: stats.map(|stats| stats.storage).zip(most.filter(|most| *most > 0)),
     })
 }
 

@@ -83,6 +83,9 @@ pub(super) fn failed(error: Error) -> io::Error {
         ErrorKind::Disconnected => io::ErrorKind::ConnectionAborted,
         _ if error.code() == Some(NOT_AVAILABLE) => io::ErrorKind::ResourceBusy,
         _ if is_full(&error) => io::ErrorKind::StorageFull,
+        // The engine's callers repeat what has failed with some kinds, which stand for other failures
+        // than in the client's own conversion.
+        ErrorKind::JetStream => io::ErrorKind::Other,
         _ => return error.into(),
     };
     io::Error::new(kind, error)

@@ -32,6 +32,7 @@ mod queue;
 mod ranked;
 mod rate;
 mod results;
+mod schedules;
 mod send;
 mod settings;
 mod watch;

@@ -12,9 +12,11 @@
 //! | when jobs were handed out under a rate | the same stream, the subject `fleet.attempts.QUEUE.=rate.starts` |
 //! | the settings, as they should be | the same stream, the subject `fleet.attempts.QUEUE.=settings.record` |
 //! | the last changes of the settings | the same stream, the subject `fleet.attempts.QUEUE.=settings.changes` |
+//! | the schedules, by their names | the same stream, the subjects `fleet.attempts.QUEUE.=schedules.NAME` |
 //! | the jobs that a process is working on for the first time | the same stream, the subjects `fleet.attempts.QUEUE.=pages.PROCESS` |
 //! | how far a job is | the same stream, the subjects `fleet.attempts.QUEUE.=progress.ID` |
 //! | cancellations of jobs that are held | the subject `fleet.cancel.QUEUE`, which is not stored |
+//! | that results wait for room | a subscription to the subject `fleet.waiting.QUEUE`, to which nothing is sent |
 //! | results | the bucket `fleet-results-NAME`, the keys `RUN.INDEX` |
 //!
 //! `QUEUE` and `NAME` are what the layer above calls them: it puts a prefix before the name that
@@ -150,6 +152,11 @@ impl Names {
         format!("fleet.attempts.{}.=settings.changes", self.queue)
     }
 
+    /// A schedule, by its name as a token. No id has the token before it.
+    pub(super) fn schedule(&self, token: &str) -> String {
+        format!("fleet.attempts.{}.=schedules.{token}", self.queue)
+    }
+
     /// A place of a limit, or `*` for all of them. No id has the token before it.
     pub(super) fn permit(&self, name: &str) -> String {
         format!("fleet.attempts.{}.=permits.{name}", self.queue)
@@ -157,6 +164,11 @@ impl Names {
 
     pub(super) fn all_attempts(&self) -> String {
         format!("fleet.attempts.{}.*.*", self.queue)
+    }
+
+    /// What a process listens to while its results wait for room. Nothing is published there.
+    pub(super) fn waiting(&self) -> String {
+        format!("fleet.waiting.{}", self.queue)
     }
 
     pub(super) fn cancellations(&self) -> String {

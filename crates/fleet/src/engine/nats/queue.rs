@@ -1,5 +1,6 @@
 //! A queue: see [the module](super) for what it consists of.
 
+use std::any::Any;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use super::names::{Names, SETTINGS};
 use super::open::{self, Opened};
 use super::pull::NatsPull;
 use super::workers::Workers;
-use super::{Attendant, apply, changes, dead, progress, rate, send, settings};
+use super::{Attendant, apply, changes, dead, progress, rate, schedules, send, settings};
 use crate::engine::{
     Announced, Announcements, BoxSource, Changes, Counts, Dead, EngineQueue, PRIORITIES, Pull,
     QueueSpec, Sending, Terms, priorities,
@@ -132,12 +133,25 @@ impl EngineQueue for NatsQueue {
         apply::announce(&self.js, &self.names, found.lease)
     }
 
+    fn schedule(&self, name: &str) -> io::Result<Option<(u64, Bytes)>> {
+        schedules::read(&self.js, &self.names, name)
+    }
+
+    fn replace_schedule(&self, name: &str, last: u64, schedule: Bytes) -> io::Result<bool> {
+        schedules::replace(&self.js, &self.names, name, last, schedule)
+    }
+
     fn announcements(&self) -> io::Result<Box<dyn Announcements>> {
         let client = self.js.client();
         let heard = client.subscribe(&self.names.cancellations()).map_err(failed)?;
         // From then on the server sends them. What was published before is of no interest here.
         repeated(|| client.flush())?;
         Ok(Box::new(NatsAnnouncements(heard)))
+    }
+
+    fn show_waiting(&self) -> Option<Box<dyn Any + Send>> {
+        let listens = self.js.client().subscribe(&self.names.waiting()).ok()?;
+        Some(Box::new(listens))
     }
 
     fn cancel(&self, id: &str) -> io::Result<bool> {

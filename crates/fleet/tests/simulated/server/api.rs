@@ -1,7 +1,8 @@
 //! The requests of JetStream.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::consumer::Pull;
@@ -49,7 +50,7 @@ pub(super) fn handle(state: &mut State, operation: &str, message: &Message, now:
         }),
         ["CONSUMER", "CREATE", stream, name, ..] => {
             of_stream(state, stream, |stream| match &body["action"] {
-                action if action == "update" => stream.update_consumer(name, &body["config"]),
+                action if action == "update" => stream.update_consumer(name, &body["config"], now),
                 _ => stream.create_consumer(name, &body["config"], now),
             })
         }
@@ -57,13 +58,25 @@ pub(super) fn handle(state: &mut State, operation: &str, message: &Message, now:
             let consumer = stream.consumers.get(name);
             consumer.map_or_else(
                 || refused(10014, "consumer not found"),
-                |consumer| consumer.info(&stream.messages),
+                |consumer| consumer.info(&stream.messages, now),
             )
+        }),
+        ["CONSUMER", "PAUSE", stream, name] => of_stream(state, stream, |stream| {
+            let consumer = stream.consumers.get_mut(name);
+            let until = body["pause_until"].as_str().map(|text| now + from_now(text));
+            consumer.map_or_else(|| refused(10014, "consumer not found"), |it| it.pause(until, now))
         }),
         _ => panic!("the simulated server does not know {operation}"),
     };
     state.reply(message.reply.as_deref(), answer.to_string());
     true
+}
+
+/// Returns how long it is until a time, as RFC 3339 writes it.
+fn from_now(text: &str) -> Duration {
+    let at: Timestamp = text.parse().expect("it is a time");
+    let at = Duration::try_from(at.as_duration()).expect("it is not before 1970");
+    at.saturating_sub(ecru::sim::elapsed())
 }
 
 fn of_stream(state: &mut State, name: &str, f: impl FnOnce(&mut Stream) -> Value) -> Value {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::state::{State, matches};
@@ -22,6 +23,8 @@ pub(super) struct Consumer {
     again: VecDeque<u64>,
     pulls: VecDeque<Pull>,
     used: Instant,
+    /// Until then nothing is handed out.
+    paused: Option<Instant>,
 }
 
 struct Pending {
@@ -69,7 +72,22 @@ impl Consumer {
     pub(super) fn new(config: Value, now: Instant) -> Consumer {
         let (pending, again, pulls) = Default::default();
         let next = config["opt_start_seq"].as_u64().unwrap_or(1);
-        Consumer { config, next, number: 0, pending, again, pulls, used: now }
+        Consumer { config, next, number: 0, pending, again, pulls, used: now, paused: None }
+    }
+
+    /// Hands nothing out until this time, or ends a pause. Returns what the client is told.
+    pub(super) fn pause(&mut self, until: Option<Instant>, now: Instant) -> Value {
+        self.paused = until.filter(|until| now < *until);
+        json!({ "paused": self.is_paused(now), "pause_remaining": self.pause_left(now) })
+    }
+
+    fn is_paused(&self, now: Instant) -> bool {
+        self.paused.is_some_and(|until| now < until)
+    }
+
+    fn pause_left(&self, now: Instant) -> u64 {
+        let left = self.paused.map_or(Duration::ZERO, |until| until.saturating_duration_since(now));
+        left.as_nanos().try_into().expect("a pause is at most a hundred years")
     }
 
     fn is_acknowledged(&self) -> bool {
@@ -80,8 +98,12 @@ impl Consumer {
         self.config["filter_subject"].as_str().is_none_or(|filter| matches(filter, subject))
     }
 
-    pub(super) fn info(&self, messages: &Messages) -> Value {
+    pub(super) fn info(&self, messages: &Messages, now: Instant) -> Value {
+        let clock = SignedDuration::try_from(ecru::sim::elapsed()).expect("a run is short");
         json!({
+            "ts": Timestamp::from_duration(clock).expect("a run is short").to_string(),
+            "paused": self.is_paused(now),
+            "pause_remaining": self.pause_left(now),
             "config": self.config,
             "delivered": { "consumer_seq": self.number, "stream_seq": self.next - 1 },
             "num_pending": self.left(messages).count(),
@@ -182,6 +204,7 @@ impl Consumer {
         state: &mut State,
         now: Instant,
     ) {
+        self.paused = self.paused.filter(|until| now < *until);
         self.pending.retain(|sequence, _| messages.contains_key(sequence));
         self.again.retain(|sequence| messages.contains_key(sequence));
         let is_due = |each: &Pending| each.due.is_some_and(|due| due <= now);
@@ -192,9 +215,13 @@ impl Consumer {
         }
         // The requests of a connection end with it.
         self.pulls.retain(|pull| state.is_wanted(&pull.inbox));
-        self.hand_out(place, messages, state, now);
+        let is_paused = self.is_paused(now);
+        if !is_paused {
+            self.hand_out(place, messages, state, now);
+        }
         self.pulls.retain_mut(|pull| {
-            if pull.is_question {
+            // A real server does not answer questions either.
+            if pull.is_question && !is_paused {
                 let status = Message::status(&pull.inbox, "404 No Messages", "");
                 state.send(&pull.inbox, &status);
                 return false;
@@ -276,6 +303,6 @@ impl Consumer {
     pub(super) fn due(&self) -> Option<Instant> {
         let leases = self.pending.values().filter_map(|each| each.due);
         let pulls = self.pulls.iter().map(|pull| pull.ends.min(pull.beats));
-        leases.chain(pulls).chain(self.deleted_at()).min()
+        leases.chain(pulls).chain(self.deleted_at()).chain(self.paused).min()
     }
 }

@@ -47,11 +47,26 @@ pub(crate) enum Answer {
 /// For how long a request is held back, by its operation.
 type Delay = dyn FnMut(&str) -> Option<Duration> + Send;
 
+/// How a server says that it has no room: JetStream's code, and its words.
+pub(crate) type NoRoom = (u32, &'static str);
+
+/// The ways in which servers without room refuse messages.
+pub(crate) const NO_ROOM: [NoRoom; 5] = [
+    (10002, "resource limits exceeded for account"),
+    (10023, "insufficient resources"),
+    (10028, "JetStream memory resource limits exceeded"),
+    (10047, "insufficient storage resources available"),
+    (10077, "write /data/msgs/1.blk: no space left on device"),
+];
+
+/// Whether a message is refused because there is no room, by its subject.
+type Refuses = dyn FnMut(&str) -> Option<NoRoom> + Send;
+
 /// The decisions of a test.
 pub(super) struct Faults {
     pub(super) answer: Box<dyn FnMut(&Question<'_>) -> Answer + Send>,
     pub(super) repeat: Box<dyn FnMut(&str) -> bool + Send>,
-    pub(super) has_no_room: Box<dyn FnMut(&str) -> bool + Send>,
+    pub(super) has_no_room: Box<Refuses>,
     pub(super) delay: Box<Delay>,
 }
 
@@ -60,7 +75,7 @@ impl Default for Faults {
         Faults {
             answer: Box::new(|_| Answer::Sent),
             repeat: Box::new(|_| false),
-            has_no_room: Box::new(|_| false),
+            has_no_room: Box::new(|_| None),
             delay: Box::new(|_| None),
         }
     }

@@ -28,7 +28,7 @@ use std::time::Duration;
 use ecru::sim::{self, Host};
 
 use consumer::Consumer;
-pub(crate) use faults::{Answer, Question};
+pub(crate) use faults::{Answer, NO_ROOM, NoRoom, Question};
 use session::Shared;
 
 /// The server's port.
@@ -86,9 +86,17 @@ impl Broker {
         self.shared.state().faults.repeat = Box::new(is_repeated);
     }
 
-    /// Decides from now on which messages are refused because there is no room, by their subjects.
-    pub(crate) fn full(&self, has_no_room: impl FnMut(&str) -> bool + Send + 'static) {
-        self.shared.state().faults.has_no_room = Box::new(has_no_room);
+    /// Decides from now on which messages are refused because there is no room in files, by their
+    /// subjects.
+    pub(crate) fn full(&self, mut has_no_room: impl FnMut(&str) -> bool + Send + 'static) {
+        let in_files = NO_ROOM[3];
+        self.no_room(move |subject| has_no_room(subject).then_some(in_files));
+    }
+
+    /// Decides from now on which messages are refused because there is no room, and how, by their
+    /// subjects.
+    pub(crate) fn no_room(&self, refuses: impl FnMut(&str) -> Option<NoRoom> + Send + 'static) {
+        self.shared.state().faults.has_no_room = Box::new(refuses);
     }
 
     /// Decides from now on which requests of JetStream are handled later, by their operations, for

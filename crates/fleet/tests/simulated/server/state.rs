@@ -126,13 +126,11 @@ impl State {
             }
             return;
         };
-        let (stored, answer) = match message.header("Nats-Batch-Id") {
-            _ if (self.faults.has_no_room)(&message.subject) => {
-                let answer = refused(10047, "insufficient storage resources available");
-                (Vec::new(), Some(answer))
-            }
-            Some(id) => stream.batch(id, &message, now),
-            None => {
+        let no_room = (self.faults.has_no_room)(&message.subject);
+        let (stored, answer) = match (message.header("Nats-Batch-Id"), no_room) {
+            (_, Some((code, words))) => (Vec::new(), Some(refused(code, words))),
+            (Some(id), None) => stream.batch(id, &message, now),
+            (None, None) => {
                 let (is_new, answer) = stream.store(&message, now);
                 (is_new.then(|| message.clone()).into_iter().collect(), Some(answer))
             }

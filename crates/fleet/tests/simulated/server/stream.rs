@@ -198,16 +198,16 @@ impl Stream {
         if consumer.config != *config {
             return refused(10148, "consumer already exists");
         }
-        consumer.info(&self.messages)
+        consumer.info(&self.messages, now)
     }
 
     /// Gives a consumer other settings.
-    pub(super) fn update_consumer(&mut self, name: &str, config: &Value) -> Value {
+    pub(super) fn update_consumer(&mut self, name: &str, config: &Value, now: Instant) -> Value {
         let Some(consumer) = self.consumers.get_mut(name) else {
             return refused(10149, "consumer does not exist");
         };
         consumer.config = config.clone();
-        consumer.info(&self.messages)
+        consumer.info(&self.messages, now)
     }
 
     /// Settles a message, or returns `None` if there is no such consumer.

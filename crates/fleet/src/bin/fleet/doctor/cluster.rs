@@ -5,6 +5,7 @@ use std::io;
 
 use ecru_nats::ServerInfo;
 
+use super::limits;
 use super::report::{Report, Verdict};
 use crate::asking::{Answer, Asking};
 use crate::servers::{self, CONNECTIONS, STATUS, Server, Sync};
@@ -62,6 +63,7 @@ fn itself(info: &ServerInfo, why: &str, report: &mut Report) -> Server {
         cluster: info.cluster.clone(),
         clock: None,
         sync: None,
+        store: None,
     }
 }
 
@@ -136,6 +138,9 @@ fn disks(status: Result<Vec<Server>, Answer>, is_system: bool, report: &mut Repo
         }
     };
     for server in servers.iter().filter(|server| server.jetstream) {
+        if let Some((used, most)) = server.store {
+            limits::store(&server.name, used, most, report);
+        }
         match server.sync {
             Some(Sync::Always) => report.ok(CHECK, format!("always on {}", server.name)),
             Some(Sync::Each(pause)) => {

@@ -1,9 +1,15 @@
 //! The limits of the servers and of the account.
 
+use std::collections::BTreeMap;
+use std::io;
+
 use ecru_nats::Client;
 use ecru_nats::jetstream::{AccountInfo, AccountUsage};
 
 use super::report::{Report, Verdict};
+use crate::asking::Asking;
+use crate::names::{self, ALL_WAITING};
+use crate::servers::{self, Connection};
 use crate::text::bytes;
 
 /// The largest job that a fleet accepts.
@@ -35,6 +41,26 @@ pub(super) fn check(client: &Client, account: Option<&AccountInfo>, report: &mut
     }
 }
 
+/// Looks for processes with results that wait until the servers have room.
+pub(super) fn results(asking: &Asking, report: &mut Report) -> io::Result<()> {
+    // Without the permission to ask it is not known.
+    let Some(connections) = servers::listeners(asking, ALL_WAITING)? else { return Ok(()) };
+    let mut waiting: BTreeMap<&str, usize> = BTreeMap::new();
+    for queue in connections.iter().flat_map(Connection::subjects).filter_map(names::waiting) {
+        *waiting.entry(queue).or_default() += 1;
+    }
+    for (queue, processes) in waiting {
+        let (_, name) = names::kind(queue);
+        let found = format!(
+            "results of the function {name} wait in {processes} processes: the servers have no room"
+        );
+        let advice = "make room on the servers' disks, or raise max_file_store or the account's \
+                      max_file in nats.conf; then they are stored by themselves";
+        report.warn("results", found, advice);
+    }
+    Ok(())
+}
+
 /// Compares what is used with the limits.
 fn usage(tier: &str, used: &AccountUsage, report: &mut Report) {
     let limits = &used.limits;
@@ -52,6 +78,15 @@ fn usage(tier: &str, used: &AccountUsage, report: &mut Report) {
             format!("{tier}each stream must have a limit of bytes, and a fleet's have none");
         report.fail(CHECK, found, "remove max_bytes_required from the account in nats.conf");
     }
+}
+
+/// Compares what a server has in files with what it may store.
+pub(super) fn store(server: &str, used: u64, most: u64, report: &mut Report) {
+    let (verdict, of) = full(used, Some(most));
+    let found = format!("{}{} in files of {server}", bytes(used), of.as_deref().unwrap_or(""));
+    let to_do = "raise max_file_store in `jetstream {}` of its nats.conf, or make room: a server whose \
+                 store or disk is full refuses jobs, and results wait in their workers";
+    report.add(CHECK, verdict, found, advice(verdict, to_do));
 }
 
 /// Returns how serious it is that so much is used, and the limit in words.

@@ -94,6 +94,7 @@ fn examine(asking: &Asking, system: Option<&Asking>, report: &mut Report) -> io:
         streams::check(asking, servers, report)?;
         permissions::check(asking, report)?;
         limits::check(&asking.client, account.as_ref(), report);
+        limits::results(asking, report)?;
     }
     Ok(())
 }

@@ -1,10 +1,11 @@
 //! The service over real connections.
 
-#[path = "../../../tests/common/mod.rs"]
+#[path = "../../../../tests/common/mod.rs"]
 mod common;
 #[allow(dead_code, unreachable_pub, missing_docs, reason = "it is a module of a library there")]
-#[path = "../../../tests/ecosystem/src/servers.rs"]
+#[path = "../../../../tests/ecosystem/src/servers.rs"]
 mod servers;
+mod settings;
 
 use std::collections::HashSet;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -13,19 +14,18 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use axum::http::{Request, Response};
+use axum::http::{Request, Response, Version};
 use common::Watchdog;
 use ecru::channel;
 use ecru::net::{TcpListener, TcpStream};
 use ecru_hyper::RequestBody;
 use rustix::process::{Pid, Signal};
 use rustls::crypto::ring;
-use rustls::pki_types::PrivateKeyDer;
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use servers::{PASSWORD, Server, USER};
 use service::{Config, Hook};
+use settings::Identity;
 
 /// An answer: its status, head and body.
 #[derive(Debug)]
@@ -109,8 +109,12 @@ fn url(database: &Server) -> String {
     format!("postgres://{USER}:{password}@{}/postgres", database.address())
 }
 
+/// The settings of a service whose listener is used again after its stop. No request is refused only
+/// because the machine, or the disk of the database, is slow.
 fn config(database: &Server) -> Config {
-    Config { database: url(database), ..Config::default() }
+    let (database, request) = (url(database).parse().unwrap(), common::HOUR);
+    let default = Config::read(|_| None).unwrap();
+    Config { database, request, refuses_late: false, ..default }
 }
 
 /// Runs the service while `body` runs, and then `after` with what that has returned.
@@ -183,11 +187,15 @@ fn a_feed() {
     while_served(body, |mut socket| assert!(socket.read().unwrap().is_close()));
 }
 
-/// The service is stopped and started again on the same listener under load. No request fails.
+/// The service is stopped and started again on the same listener under load, for five seconds and at
+/// least four times. No request fails.
 #[test]
 fn a_restart_under_load_slow() {
     const CLIENTS: usize = 16;
     const RESTARTS: usize = 4;
+    const LOAD: Duration = Duration::from_secs(5);
+    /// Those of each server, at least. Each log-in waits for the disk of the database.
+    const ANSWERS: usize = 100;
     let Some(database) = servers::postgres() else { return };
     let _watchdog = Watchdog::new();
     let answered = AtomicUsize::new(0);
@@ -201,21 +209,26 @@ fn a_restart_under_load_slow() {
             let mut clients: Vec<_> = (0..CLIENTS)
                 .map(|number| s.spawn(move || keep_asking(address, number, is_over, answered)))
                 .collect();
-            for restart in 0..=RESTARTS {
+            let begun = Instant::now();
+            for restart in 0.. {
                 let (stop, stopped) = channel::bounded::<()>(0);
                 let server = s.spawn(move || service::serve(listener, config, stopped));
                 let before = answered.load(SeqCst);
-                common::until(|| answered.load(SeqCst) > before + 500);
-                if restart == RESTARTS {
+                common::until(|| answered.load(SeqCst) > before + ANSWERS);
+                let is_last = restart >= RESTARTS && begun.elapsed() >= LOAD;
+                if is_last {
                     is_over.store(true, SeqCst);
                     clients.drain(..).for_each(|client| client.join().unwrap());
                 }
                 drop(stop);
                 server.join().unwrap().unwrap();
+                if is_last {
+                    break;
+                }
             }
         });
     });
-    assert!(answered.load(SeqCst) > 500 * RESTARTS);
+    assert!(answered.load(SeqCst) > ANSWERS * RESTARTS);
 }
 
 /// Asks until it is over. Each fourth client begins a new connection each time.
@@ -231,26 +244,50 @@ fn keep_asking(address: SocketAddr, number: usize, is_over: &AtomicBool, answere
     }
 }
 
+/// The program with a certificate: it answers over TLS, by each version of HTTP, and hangs up on a
+/// client that speaks plainly.
+#[test]
+fn over_tls() {
+    let Some(database) = servers::postgres() else { return };
+    let _watchdog = Watchdog::new();
+    let identity = Identity::new("tls");
+    let program = Program::start_with(&database, "127.0.0.1:0", 1024, |command| {
+        command.env("SERVICE_CERTIFICATE", identity.file("chain.pem"));
+        command.env("SERVICE_KEY", identity.file("key.pem"));
+    });
+    let address = program.address;
+    ecru::run(|| {
+        let tls = Arc::new(identity.trusted());
+        let url = format!("https://localhost:{}/health", address.port());
+        ecru::scope(|s| {
+            let first = ecru_hyper::client(s).tls(Arc::clone(&tls)).build();
+            let second = ecru_hyper::client(s).tls(Arc::clone(&tls)).http2().build();
+            for (client, version) in [(first, Version::HTTP_11), (second, Version::HTTP_2)] {
+                let answer = client.get(&url).unwrap();
+                assert_eq!((answer.status().as_u16(), answer.version()), (200, version));
+                assert_eq!(&answer.into_body().bytes().unwrap()[..], b"ok");
+            }
+        });
+        let mut plain = TcpStream::connect(address).unwrap();
+        plain.write_all(b"GET /health HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();
+        let mut answer = Vec::new();
+        let _ = plain.read_to_end(&mut answer);
+        assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
+    });
+    program.stop();
+}
+
 /// A server that is told of notes over HTTPS, also of those that come just before the stop.
 #[test]
 fn a_hook() {
     let Some(database) = servers::postgres() else { return };
-    let made = rcgen::generate_simple_self_signed([String::from("localhost")]).unwrap();
-    let certificate = made.cert.der().clone();
-    let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
-    let provider = Arc::new(ring::default_provider());
-    let tls = ServerConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate.clone()], key);
-    let mut roots = RootCertStore::empty();
-    roots.add(certificate).unwrap();
-    let trusts = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+    let identity = Identity::new("hook");
+    let tls = ecru_hyper::server_tls(
+        ring::default_provider(),
+        identity.file("chain.pem"),
+        identity.file("key.pem"),
+    );
+    let trusts = identity.trusted();
     let _watchdog = Watchdog::new();
     ecru::run(|| {
         let other = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -262,8 +299,7 @@ fn a_hook() {
             Ok(Response::new(String::new()))
         };
         ecru::scope(|s| {
-            let other =
-                ecru_hyper::serve(&other, ecru_hyper::direct(hear)).tls(Arc::new(tls.unwrap()));
+            let other = ecru_hyper::serve(&other, ecru_hyper::direct(hear)).tls(tls.unwrap());
             s.spawn_daemon(move || other.run());
             let hook = Some(Hook { url, tls: Arc::new(trusts) });
             let config = Config { hook, ..config(&database) };
@@ -296,11 +332,22 @@ struct Program {
 impl Program {
     /// Starts it with this number of descriptors, and waits until it listens.
     fn start(database: &Server, listen: &str, descriptors: u32) -> Program {
+        Program::start_with(database, listen, descriptors, |_| ())
+    }
+
+    /// Starts it with further settings.
+    fn start_with(
+        database: &Server,
+        listen: &str,
+        descriptors: u32,
+        prepare: impl FnOnce(&mut Command),
+    ) -> Program {
         let mut command = Command::new("sh");
         command.args(["-c", &format!("ulimit -n {descriptors} && exec \"$0\"")]);
         command.arg(env!("CARGO_BIN_EXE_service")).stdout(Stdio::piped());
         command.env("SERVICE_LISTEN", listen).env("SERVICE_DATABASE", url(database));
         command.env_remove("RUST_LOG").env("NO_COLOR", "1");
+        prepare(&mut command);
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let address = lines.find_map(|line| Some(line.unwrap().split("address=").nth(1)?.parse()));
@@ -374,8 +421,52 @@ fn a_kill_under_load_slow() {
     });
 }
 
-/// 2,000 clients at once, beside ones that send nothing, that send slowly, and that have closed
-/// their sending side, while the service has 256 descriptors: each request is answered.
+/// The head of a request whose body comes byte by byte.
+const DRIPPING: &str = "POST /login HTTP/1.1\r\nHost: here\r\nContent-Type: application/json\r\n\
+    Content-Length: 1000\r\n\r\n";
+
+/// A body that drips does not hold up a stop for longer than the grace, and costs the others nothing.
+/// The request is refused, or its connection ends without an answer.
+#[test]
+fn a_body_that_drips() {
+    let Some(database) = servers::postgres() else { return };
+    let _watchdog = Watchdog::new();
+    ecru::run(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (request, grace) = (Duration::from_millis(300), Duration::from_millis(100));
+        let config = Config { request, grace, ..config(&database) };
+        let (stop, stopped) = channel::bounded::<()>(0);
+        ecru::scope(|s| {
+            let server = s.spawn(|| service::serve(&listener, &config, stopped));
+            let mut dripping = TcpStream::connect(address).unwrap();
+            dripping.write_all(DRIPPING.as_bytes()).unwrap();
+            let mut writer = dripping.try_clone().unwrap();
+            s.spawn_daemon(move || -> io::Result<()> {
+                loop {
+                    writer.write_all(b" ")?;
+                    ecru::sleep(Duration::from_millis(5))?;
+                }
+            });
+            let mut others = Client::new(address);
+            log_in(&mut others, "ada");
+            // The time limit of a request covers its body.
+            let mut head = [0; 12];
+            dripping.read_exact(&mut head).unwrap();
+            assert!(head.starts_with(b"HTTP/1.1 4") || head.starts_with(b"HTTP/1.1 5"), "{head:?}");
+            assert_eq!(others.get("/health").status, 200);
+            // Another one is in progress when the service stops.
+            let mut late = TcpStream::connect(address).unwrap();
+            late.write_all(DRIPPING.as_bytes()).unwrap();
+            others.get("/health");
+            drop(stop);
+            server.join().unwrap().unwrap();
+        });
+    });
+}
+
+/// 2,000 clients at once, beside ones that send nothing, whose heads or bodies drip, and that have
+/// closed their sending side, while the service has 256 descriptors: each request is answered.
 #[test]
 fn too_many_clients_slow() {
     const CLIENTS: usize = 2_000;
@@ -396,12 +487,16 @@ fn too_many_clients_slow() {
                     stream
                 })
                 .collect();
-            for _ in 0..50 {
+            for number in 0..50 {
                 s.spawn_daemon(move || -> io::Result<()> {
                     let mut stream = TcpStream::connect(address)?;
-                    for byte in
-                        b"GET /health HTTP/1.1\r\nHost: here\r\nX: ".iter().chain([&b'x'; 1000])
-                    {
+                    let drips = if number % 2 == 0 {
+                        &b"GET /health HTTP/1.1\r\nHost: here\r\nX: "[..]
+                    } else {
+                        stream.write_all(DRIPPING.as_bytes())?;
+                        &[]
+                    };
+                    for byte in drips.iter().chain([&b'x'; 1000]) {
                         stream.write_all(&[*byte])?;
                         ecru::sleep(Duration::from_millis(100))?;
                     }
