@@ -15,6 +15,7 @@ use crate::base::hash::HashMap;
 use crate::base::simulated;
 use crate::base::sync::atomic::{AtomicU32, Ordering};
 use crate::park;
+use crate::sched::census;
 use crate::sched::inspect::{self, Doing};
 use crate::sched::{self, Pool};
 use crate::scope::{JoinHandle, Options, Plain, ScopeCore, each_waiting};
@@ -30,6 +31,11 @@ const WAITING_MAX: usize = 10_000;
 /// describes its part, within bounds.
 const STARTED_MAX: usize = 100_000;
 const STARTED_BY_WORKER: std::ops::RangeInclusive<usize> = 1_000..=10_000;
+
+/// The bytes that a dump takes for each described task, with its text, and those for all else
+/// except stack traces. `tests/dump_memory.rs` measures half of that.
+const BYTES_BY_TASK: usize = 4 << 10;
+const BYTES_BESIDE: usize = 256 << 10;
 
 /// The tasks whose stack traces a dump takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +125,12 @@ fn look(pool: &Arc<Pool>, traces: Traces, is_for_search: bool) -> (TaskTree, Vec
     let (mut said, unlisted) = describe_waiting(pool);
     let (min, max) = STARTED_BY_WORKER.into_inner();
     let limit = (STARTED_MAX / pool.settings.workers).clamp(min, max);
+    let workers = pool.settings.workers;
+    let count: usize = (0..workers).map(|worker| census::burden(pool, worker)).sum();
+    // What is counted is not exact, and a task more or less does not matter.
+    let count = count.min(limit * workers);
+    let affordable = affordable(count);
+    let limit = if affordable == count { limit } else { affordable / workers };
     let answers = ask(pool, move |worker, progress| {
         describe(Task { worker, asker, traces, limit, is_for_search }, progress)
     });
@@ -142,11 +154,28 @@ fn look(pool: &Arc<Pool>, traces: Traces, is_for_search: bool) -> (TaskTree, Vec
     (TaskTree::new(said, busy, left_out), unused)
 }
 
+/// Returns how many of so many tasks can be described. Where memory is limited, as by `ulimit -v`,
+/// an allocation that fails aborts the process. So a dump describes fewer tasks then.
+fn affordable(mut tasks: usize) -> usize {
+    let fits = |tasks: usize| {
+        let mut room: Vec<u8> = Vec::new();
+        let fits = room.try_reserve_exact(tasks * BYTES_BY_TASK + BYTES_BESIDE).is_ok();
+        // The compiler may leave out an allocation that is not used.
+        std::hint::black_box(&room);
+        fits
+    };
+    while tasks > 0 && !fits(tasks) {
+        tasks /= 2;
+    }
+    tasks
+}
+
 /// The tasks that wait for their items, and how many more there are.
 fn describe_waiting(pool: &Arc<Pool>) -> (Vec<TaskInfo>, usize) {
     let (mut described, mut unlisted) = (Vec::new(), 0);
+    let mut limit = None;
     each_waiting(Arc::as_ptr(pool).cast(), |header, source| {
-        if described.len() == WAITING_MAX {
+        if described.len() == *limit.get_or_insert_with(|| affordable(WAITING_MAX)) {
             unlisted += 1;
             return;
         }

@@ -89,7 +89,7 @@ impl Search {
 
     #[cfg(not(any(ecru_baton, miri, loom)))]
     fn run(mut self) -> io::Result<Holders> {
-        let (mut chunk, mut pages) = (vec![0; CHUNK], vec![0; PAGES * 8]);
+        let (mut chunk, mut pages) = (buffer(CHUNK)?, buffer(PAGES * 8)?);
         let (low, high) = own_stack();
         self.own.push(low..high);
         self.own.extend([&chunk, &pages].map(|buffer| buffer.as_ptr_range()).map(addresses));
@@ -199,6 +199,15 @@ impl Search {
             Some((_, None)) => {}
         }
     }
+}
+
+/// Makes a buffer, if there is memory for it.
+#[cfg(not(any(ecru_baton, miri, loom)))]
+fn buffer(bytes: usize) -> io::Result<Vec<u8>> {
+    let mut buffer = Vec::new();
+    buffer.try_reserve_exact(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
+    buffer.resize(bytes, 0);
+    Ok(buffer)
 }
 
 fn addresses(range: Range<*const u8>) -> Range<usize> {

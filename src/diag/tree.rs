@@ -25,8 +25,15 @@ use crate::task::{Header, SeenTask, TaskId};
 /// [waits](TaskTree::stale) have lasted longest.
 ///
 /// A dump describes at most 100,000 tasks, and of each worker between 1,000 and 10,000. Those that
-/// have waited longest are described. The others are counted by where they were spawned and what they
-/// do, so that the dump of a million tasks takes bounded memory.
+/// have waited longest are described. The others are counted by where they were spawned and what
+/// they do, so that the dump of a million tasks takes bounded memory: about 2 KB for each task that
+/// is described, beside stack traces. Dumps that described 20,000 tasks took 38 MB, and searches
+/// for leaks 50 MB, of 100,000 tasks and of a million.
+///
+/// If the memory of the process is limited, as by `ulimit -v`, a dump describes as many tasks as
+/// there is room for. The rest of what it needs, some hundred kilobytes, it must have: an
+/// allocation that fails aborts a Rust program. Stack traces have no frames if there are less than
+/// 256 MB, because the first one that is printed loads the program's debug information.
 ///
 /// # Examples
 /// ```

@@ -58,7 +58,7 @@ fn run_150_values_and_locks_of_std_have_names() {
             by("runs").spawn(|| once.call_once(|| _ = ends.recv()));
             dump_when_waiting(&["makes", "makes lazily", "runs"]);
             by("made").spawn(|| _ = made.wait());
-            by("lazy").spawn(|| assert_eq!(*lazy, ()));
+            by("lazy").spawn(|| *lazy);
             by("once").spawn(|| once.wait());
             by("set").spawn(|| assert_eq!(set.wait(), Ok(&7)));
             watch.update(|value| *value += 1);
