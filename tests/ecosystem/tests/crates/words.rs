@@ -48,7 +48,6 @@ async fn method<T: Send + 'static>(
 }
 
 /// Makes a stream of what a task sends.
-#[must_use]
 pub(crate) fn items<T: Send + 'static>(
     receiver: Receiver<T>,
 ) -> impl Stream<Item = T> + Send + Unpin {
