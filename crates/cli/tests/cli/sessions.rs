@@ -119,7 +119,7 @@ fn plain(text: &str) -> String {
             match (word.as_str(), words.last().map(String::as_str)) {
                 // A list of tasks, which is cut after some.
                 ("#_" | "..", Some("#_")) => continue,
-                ("tasks" | "s" | "s:", Some(number)) if number.parse::<f64>().is_ok() => {
+                ("tasks" | "s" | "s:" | "s,", Some(number)) if number.parse::<f64>().is_ok() => {
                     words.pop();
                     words.push(String::from("_"));
                 }
