@@ -376,7 +376,8 @@ fn a_kill_under_load_slow() {
     let Some(database) = servers::postgres() else { return };
     let _watchdog = Watchdog::new();
     let confirmed = Mutex::new(Vec::new());
-    let mut program = Program::start(&database, "127.0.0.1:0", 1024);
+    // The port is free again after each kill: no other socket of the machine has this address.
+    let mut program = Program::start(&database, "127.77.30.1:0", 1024);
     let address = program.address;
     for kill in 0..3 {
         ecru::run(|| {
