@@ -33,6 +33,7 @@ pub(crate) mod outside;
 pub(crate) mod random;
 pub(crate) mod record;
 pub(crate) mod report;
+pub(crate) mod room;
 pub(crate) mod service;
 pub(crate) mod short_trace;
 pub(crate) mod simulated;

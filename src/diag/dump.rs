@@ -12,6 +12,7 @@ use super::tree::{BusyTask, Label, Opening, TaskInfo, TaskState, TaskTree};
 use super::wait::{Ending, Wait};
 use super::watchdog::Advice;
 use crate::base::hash::HashMap;
+use crate::base::room::has_room;
 use crate::base::simulated;
 use crate::base::sync::atomic::{AtomicU32, Ordering};
 use crate::park;
@@ -157,13 +158,7 @@ fn look(pool: &Arc<Pool>, traces: Traces, is_for_search: bool) -> (TaskTree, Vec
 /// Returns how many of so many tasks can be described. Where memory is limited, as by `ulimit -v`,
 /// an allocation that fails aborts the process. So a dump describes fewer tasks then.
 fn affordable(mut tasks: usize) -> usize {
-    let fits = |tasks: usize| {
-        let mut room: Vec<u8> = Vec::new();
-        let fits = room.try_reserve_exact(tasks * BYTES_BY_TASK + BYTES_BESIDE).is_ok();
-        // The compiler may leave out an allocation that is not used.
-        std::hint::black_box(&room);
-        fits
-    };
+    let fits = |tasks: usize| has_room(tasks * BYTES_BY_TASK + BYTES_BESIDE);
     while tasks > 0 && !fits(tasks) {
         tasks /= 2;
     }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::base::room::has_room;
 use crate::base::simulated;
 
 /// The stack trace of a parked task: its calls, innermost first. The first one is the call of this
@@ -56,22 +57,13 @@ impl StackTrace {
 }
 
 /// The bytes that must be free where a trace is printed. The first one loads the debug information of
-/// the program. If an allocation fails meanwhile, std aborts the process with a trace of its own, for
-/// which it waits for ever, because it is printing one already.
+/// the program.
 const ROOM: usize = 256 << 20;
-
-fn has_room() -> bool {
-    let mut room: Vec<u8> = Vec::new();
-    let has_room = room.try_reserve_exact(ROOM).is_ok();
-    // The compiler may leave out an allocation that is not used.
-    std::hint::black_box(&room);
-    has_room
-}
 
 /// Returns no frames if there is too little memory to print them.
 fn frames_of(captured: &Backtrace) -> Vec<String> {
     let mut frames: Vec<String> = Vec::new();
-    if !has_room() {
+    if !has_room(ROOM) {
         return frames;
     }
     // The names are in files of the machine.

@@ -9,6 +9,7 @@ use std::ptr::{self, NonNull};
 use super::host::host;
 use super::{Mode, Waiter};
 use crate::base::local;
+use crate::base::room::has_room;
 use crate::coroutine::remaining_stack;
 use crate::coroutine::switch::Suspender;
 
@@ -24,11 +25,14 @@ pub(crate) enum Intent {
 }
 
 /// The place where a parked task stores its stack trace when a dump asks for it. It stays `None` if
-/// too little stack is left to take one.
+/// too little stack or memory is left to take one.
 pub(crate) type TraceSlot = Cell<Option<Backtrace>>;
 
 /// The stack that a task must have left to capture its trace.
 const TRACE_ROOM: usize = 8 * 1024;
+
+/// The memory that must be left: several times what std takes for the frames of a deep stack.
+const TRACE_MEMORY: usize = 64 * 1024;
 
 /// In `since`: a dump has looked at this wait. The next wait begins without it.
 const SEEN: u32 = 1 << 31;
@@ -208,7 +212,7 @@ impl Parker {
 #[inline(never)]
 fn leave_trace(asked: &Cell<*const TraceSlot>) {
     let slot = asked.replace(ptr::null());
-    if remaining_stack() >= TRACE_ROOM {
+    if remaining_stack() >= TRACE_ROOM && has_room(TRACE_MEMORY) {
         // SAFETY: T6: the slot stays until this task has switched away again.
         unsafe { &*slot }.set(Some(Backtrace::force_capture()));
     }
