@@ -1,7 +1,7 @@
 //! A [`TaskTree`] as text.
 //!
 //! ```text
-//! 12 tasks; worker 1 is busy with a task ..      what there is
+//! 12 tasks that are known; worker 1 does not ..  what there is
 //! worker 1: the thread sleeps: use `ecru::sleep` what a busy worker does, and what to do instead
 //! their stacks: ..                               how to print the stacks of busy workers
 //! 2 tasks wait for each other:                   each cycle, if there is one
@@ -57,12 +57,11 @@ impl fmt::Display for TaskTree {
 
 impl TaskTree {
     fn fmt_summary(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_complete = self.busy_workers().is_empty();
         match self.tasks().count() {
-            1 => f.write_str("1 task")?,
-            count => write!(f, "{count} tasks")?,
-        }
-        if !self.busy_workers().is_empty() {
-            f.write_str(", and those of busy workers, which cannot be asked")?;
+            1 => f.write_str(if is_complete { "1 task" } else { "1 task that is known" })?,
+            count if is_complete => write!(f, "{count} tasks")?,
+            count => write!(f, "{count} tasks that are known")?,
         }
         let (started, unstarted, unlisted) = self.left_out_parts();
         if started > 0 {
@@ -75,7 +74,7 @@ impl TaskTree {
             write!(f, ", and {unlisted} more that wait for their items (spawn_when)")?;
         }
         for &worker in self.busy_workers() {
-            write!(f, "; worker {worker} is busy")?;
+            write!(f, "; worker {worker} does not answer, because it is busy")?;
             if let Some(task) = self.busy_task(worker) {
                 write!(f, " with {task}")?;
             }

@@ -71,8 +71,9 @@ pub(super) fn arrange(said: Vec<TaskInfo>) -> Vec<TaskInfo> {
     arranged
 }
 
-/// Adds the names of tasks to the texts about the holders of what is waited for. If all tasks of the
-/// run are known, a holder that is not among them is marked.
+/// Adds the names of tasks to the texts about the holders of what is waited for. If all workers have
+/// listed their tasks, a holder that is not among them is marked. It has ended, or has begun after its
+/// worker was asked, or belongs to another run.
 pub(super) fn name_holders(tasks: &mut [TaskInfo], is_complete: bool) {
     let mut held = HashMap::default();
     for task in tasks.iter() {
@@ -86,7 +87,7 @@ pub(super) fn name_holders(tasks: &mut [TaskInfo], is_complete: bool) {
     }
     let describe = |id| match held.get(&id) {
         Some(Some(text)) => text.clone(),
-        _ if is_complete => format!("task {id} (which has ended, or is not of this run)"),
+        _ if is_complete => format!("task {id} (not listed: it may have ended)"),
         _ => format!("task {id}"),
     };
     for task in tasks {
